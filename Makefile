@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# The steps share one build folder and one package database.
+.NOTPARALLEL:
 
 SWIFT ?= swift
 JOBS ?= $(shell nproc)
