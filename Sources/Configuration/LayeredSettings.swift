@@ -60,7 +60,7 @@ public struct LayeredSettings: Sendable {
         let bytes = try Files.read(path, limit: TOML.limit)
         files.append(path)
         merge(bytes, named: path)
-      } catch where error.code == ENOENT && !isRequired {
+      } catch  where error.code == ENOENT && !isRequired {
         continue
       } catch {
         let reason = error.code == EFBIG ? "it is longer than \(TOML.limit >> 10) KiB" : error.reason
@@ -132,7 +132,8 @@ public struct LayeredSettings: Sendable {
       } else {
         nearest(to: member.name, among: Settings.sections.map(\.name)).map { "Did you mean [\($0)]?" }
       }
-    let what = isTable ? "There is no section [\(clipped(member.name))]." : "There is no setting \(clipped(member.name))."
+    let what =
+      isTable ? "There is no section [\(clipped(member.name))]." : "There is no setting \(clipped(member.name))."
     problem(.warning, file, member.place, what, remedy)
   }
 
@@ -150,7 +151,8 @@ public struct LayeredSettings: Sendable {
   }
 
   private mutating func problem(
-    _ severity: ConfigurationProblem.Severity, _ file: String, _ place: TOML.Place, _ summary: String, _ remedy: String? = nil
+    _ severity: ConfigurationProblem.Severity, _ file: String, _ place: TOML.Place, _ summary: String,
+    _ remedy: String? = nil
   ) {
     // A file of nothing but mistakes should not flood the terminal.
     if problems.count >= 100 { return }

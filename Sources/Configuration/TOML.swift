@@ -56,7 +56,9 @@ extension TOML {
 
   /// The members of a document's table. Total: any bytes end in a table or an error.
   public static func document(_ bytes: [UInt8]) throws(TOMLError) -> [Member] {
-    if bytes.count > limit { throw TOMLError(problem: "the file is longer than \(limit >> 10) KiB", line: 0, column: 0) }
+    if bytes.count > limit {
+      throw TOMLError(problem: "the file is longer than \(limit >> 10) KiB", line: 0, column: 0)
+    }
     if bytes.isEmpty { return [] }
     var builder = TreeBuilder()
     var error = ctoml_error()
