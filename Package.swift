@@ -57,3 +57,14 @@ let package = Package(
   ],
   cxxLanguageStandard: .cxx17
 )
+
+// The fuzzer's and the benchmark's programs, for `make fuzz` and `make bench` only: an ordinary build should not wait for them.
+if Context.environment["TALKNODE_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-fuzz",
+      dependencies: ["GatewayProtocol"],
+      path: "Tests/Fuzz", exclude: ["Corpus", "run"],
+      // libFuzzer brings the entry point.
+      swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
+}
