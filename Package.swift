@@ -35,6 +35,7 @@ let package = Package(
     room("DeviceModule", ["NodeKit", "System"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayProtocol", "System"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
@@ -48,6 +49,7 @@ let package = Package(
     .target(name: "CTOML"),
 
     tests("SystemTests", ["System"]),
+    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
