@@ -82,10 +82,8 @@ struct RelayTranscriptionTests {
     relay = open()
     #expect(relay.on(event("error", ["message": "no credit"])) == [.close(sessionID: "s"), .failed("no credit")])
     relay = RelayTranscription()
-    guard
-      case [.close(sessionID: "s"), .failed] = relay.on(
-        .created(["sessionId": "s", "audio": ["inputEncoding": "pcm16", "inputSampleRateHz": 24000]]))
-    else { return #expect(Bool(false)) }
+    let pcm: JSON = ["sessionId": "s", "audio": ["inputEncoding": "pcm16", "inputSampleRateHz": 24000]]
+    #expect(isFailure(relay.on(.created(pcm)), closing: true))
     relay = RelayTranscription()
     #expect(isFailure(relay.on(.timeout), closing: false))
   }
