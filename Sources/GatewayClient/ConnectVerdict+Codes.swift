@@ -51,12 +51,14 @@ extension ConnectVerdict {
     guard let range = text.firstRange(of: "(requestId:") else { return nil }
     let rest = text[range.upperBound...].drop { $0 == " " }
     guard let end = rest.firstIndex(of: ")") else { return nil }
-    return requestID(String(rest[..<end]))
+    return validRequestID(String(rest[..<end]))
   }
 
   /// A request id goes into a command that a person pastes, so only the pattern of protocol §6.2 is one.
-  static func requestID(_ text: String) -> String? {
-    let isLetterOrDigit: (UInt8) -> Bool = { ($0 >= 48 && $0 <= 57) || ($0 >= 65 && $0 <= 90) || ($0 >= 97 && $0 <= 122) }
+  static func validRequestID(_ text: String) -> String? {
+    let isLetterOrDigit: (UInt8) -> Bool = {
+      ($0 >= 48 && $0 <= 57) || ($0 >= 65 && $0 <= 90) || ($0 >= 97 && $0 <= 122)
+    }
     let bytes = Array(text.utf8)
     guard let first = bytes.first, bytes.count <= 128, isLetterOrDigit(first),
       bytes.allSatisfy({ isLetterOrDigit($0) || "._:-".utf8.contains($0) })
@@ -94,7 +96,8 @@ extension ConnectVerdict {
   static func revoked(_ context: ConnectContext) -> Stop {
     Stop(
       code: "DEVICE_TOKEN_REVOKED",
-      summary: "The gateway no longer accepts this device's \(context.role.rawValue) token: it was revoked, or the device removed.",
+      summary:
+        "The gateway no longer accepts this device's \(context.role.rawValue) token: it was revoked, or the device removed.",
       remedy: pairAgain(context))
   }
 
@@ -108,14 +111,17 @@ extension ConnectVerdict {
     let withPassword = "talknode pair \(context.url) --password-file FILE"
     let atGateway = "Set it on the gateway host, then: talknode gateways use '\(context.url)'"
     switch code {
-    case "AUTH_TOKEN_MISSING" where context.auth.source == .nodeToken, "AUTH_TOKEN_MISMATCH" where context.auth.source == .nodeToken,
+    case "AUTH_TOKEN_MISSING" where context.auth.source == .nodeToken,
+      "AUTH_TOKEN_MISMATCH" where context.auth.source == .nodeToken,
       "AUTH_DEVICE_TOKEN_MISMATCH" where context.auth.source == .nodeToken,
       "AUTH_BOOTSTRAP_TOKEN_INVALID" where context.role == .operator:
       return Stop(
         code: "OPERATOR_CREDENTIAL_MISSING",
-        summary: "The setup code let this device in as a node only; for chat and speech it needs the gateway's token once.",
+        summary:
+          "The setup code let this device in as a node only; for chat and speech it needs the gateway's token once.",
         remedy: withToken)
-    case "AUTH_TOKEN_MISMATCH" where context.auth.source == .device, "AUTH_DEVICE_TOKEN_MISMATCH": return revoked(context)
+    case "AUTH_TOKEN_MISMATCH" where context.auth.source == .device, "AUTH_DEVICE_TOKEN_MISMATCH":
+      return revoked(context)
     case "AUTH_TOKEN_MISSING": return stop("The gateway wants its token, and none is stored.", withToken)
     case "AUTH_TOKEN_MISMATCH": return stop("The gateway does not accept the stored token.", withToken)
     case "AUTH_TOKEN_NOT_CONFIGURED": return stop("The gateway wants a token but has none configured.", atGateway)
@@ -127,9 +133,12 @@ extension ConnectVerdict {
     case "AUTH_PASSWORD_MISMATCH": return stop("The gateway does not accept the stored password.", withPassword)
     case "AUTH_PASSWORD_NOT_CONFIGURED": return stop("The gateway wants a password but has none configured.", atGateway)
     case "AUTH_SCOPE_MISMATCH":
-      return stop("This device's token does not cover the scopes \(ConnectParams.operatorScopes.joined(separator: ", ")).", withToken)
+      return stop(
+        "This device's token does not cover the scopes \(ConnectParams.operatorScopes.joined(separator: ", ")).",
+        withToken)
     case "AUTH_VERIFIED_USER_REQUIRED":
-      return stop("The gateway lets only verified users in as operator.", "Ask the gateway's owner to allow this device.")
+      return stop(
+        "The gateway lets only verified users in as operator.", "Ask the gateway's owner to allow this device.")
     case "PROTOCOL_MISMATCH": return protocolMismatch(error, context)
     case "CLIENT_VERSION_MISMATCH":
       let version = error.details?["gatewayVersion"]?.string.map { " (\(oneLine($0)))" } ?? ""
@@ -138,7 +147,9 @@ extension ConnectVerdict {
       "DEVICE_AUTH_PUBLIC_KEY_INVALID":
       return stop("The gateway does not accept this device's identity: \(oneLine(error.message)).", "talknode identity")
     case "DEVICE_AUTH_SIGNATURE_INVALID":
-      return stop("The gateway accepts none of this device's signatures.", "Update the gateway, or TalkNode; then: talknode doctor")
+      return stop(
+        "The gateway accepts none of this device's signatures.",
+        "Update the gateway, or TalkNode; then: talknode doctor")
     case "PAIRING_REJECTED":
       return stop("The gateway's owner refused this device.", "When that was a mistake: talknode pair CODE|URL")
     default:
@@ -154,7 +165,8 @@ extension ConnectVerdict {
     let summary: String
     let remedy: String
     if let expected, expected > Int64(ProtocolLimits.version) {
-      summary = "TalkNode is too old for this gateway: it speaks protocol \(ProtocolLimits.version), the gateway wants \(expected)."
+      summary =
+        "TalkNode is too old for this gateway: it speaks protocol \(ProtocolLimits.version), the gateway wants \(expected)."
       remedy = "Update TalkNode."
     } else if let expected {
       summary = "The gateway is too old for the \(context.role.rawValue) half: it speaks protocol \(expected)."

@@ -181,7 +181,7 @@ extension ConnectVerdict {
     guard code == "PAIRING_REQUIRED" || code == "PAIRING_EXPIRED" else { return nil }
     let details = error.details
     return PairingWait(
-      requestID: details?["requestId"]?.string.flatMap(requestID) ?? requestID(in: error.message),
+      requestID: details?["requestId"]?.string.flatMap(validRequestID) ?? requestID(in: error.message),
       reason: details?["reason"]?.string.map(oneLine) ?? pairingReason(in: error.message),
       isPaused: details?["pauseReconnect"]?.bool == true)
   }
@@ -231,7 +231,9 @@ extension ConnectVerdict {
         .stop(
           Stop(
             code: "CERTIFICATE_UNTRUSTED", summary: "This machine does not trust the gateway's certificate.",
-            remedy: "Compare its fingerprint at the gateway, then: talknode pair \(context.url) --trust \(hexadecimal(seen))")))
+            remedy:
+              "Compare its fingerprint at the gateway, then: talknode pair \(context.url) --trust \(hexadecimal(seen))")
+        ))
     case .address:
       self.init(
         .stop(

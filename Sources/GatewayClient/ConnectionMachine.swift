@@ -30,6 +30,8 @@ public struct ConnectionMachine: Sendable {
     case timer(lastActivity: Duration)
     /// Close and come back at once: what the node declares has changed.
     case reopen
+    /// Stop and tell, from whatever it is doing: the other socket has learnt that asking is of no use.
+    case halt
     /// The wall clock was set, or the machine has woken up.
     case clockSet
   }
@@ -78,6 +80,10 @@ public struct ConnectionMachine: Sendable {
     case .stop:
       let wasOpen = isOpen
       phase = .idle
+      return (wasOpen ? [.close(code: 1000, reason: "")] : []) + [.arm(nil)]
+    case .halt:
+      let wasOpen = isOpen
+      phase = .stopped
       return (wasOpen ? [.close(code: 1000, reason: "")] : []) + [.arm(nil)]
     case .reopen:
       guard isOpen else { return [] }
@@ -239,6 +245,8 @@ public struct ConnectionMachine: Sendable {
 }
 
 extension Duration {
-  static func * (duration: Duration, factor: Double) -> Duration { .nanoseconds(Int64(duration.inSeconds * factor * 1e9)) }
+  static func * (duration: Duration, factor: Double) -> Duration {
+    .nanoseconds(Int64(duration.inSeconds * factor * 1e9))
+  }
   static func *= (duration: inout Duration, factor: Double) { duration = duration * factor }
 }

@@ -66,13 +66,16 @@ public struct DeviceIdentity: Sendable {
       throw damaged(state, "it holds no key")
     }
     let identity = try DeviceIdentity(seed: seed, createdAtMs: json["createdAtMs"]?.int ?? 0)
-    guard json["deviceId"]?.string == identity.id else { throw damaged(state, "key and device id don't belong together") }
+    guard json["deviceId"]?.string == identity.id else {
+      throw damaged(state, "key and device id don't belong together")
+    }
     return identity
   }
 
   func encoded() -> [UInt8] {
     let json: JSON = [
-      "version": 1, "deviceId": .string(id), "seed": .string(Base64.encodeURL(key.seed)), "createdAtMs": .int(createdAtMs),
+      "version": 1, "deviceId": .string(id), "seed": .string(Base64.encodeURL(key.seed)),
+      "createdAtMs": .int(createdAtMs),
     ]
     return json.encoded() + [UInt8(ascii: "\n")]
   }
@@ -89,7 +92,8 @@ public struct DeviceIdentity: Sendable {
     guard let name = Files.list(state.path).last(where: { $0.hasPrefix(prefix) }) else { return }
     let aside = state.path + "/" + name
     throw LinkError(
-      .identityDamaged, "This device's identity was found damaged and is kept as \(aside).", remedy: remedy(state, aside))
+      .identityDamaged, "This device's identity was found damaged and is kept as \(aside).",
+      remedy: remedy(state, aside))
   }
 
   private static func remedy(_ state: StateFolder, _ aside: String) -> String {

@@ -19,7 +19,8 @@ public struct GatewayOffer: Sendable, Equatable {
   public var expiresAtMs: Int64?
 
   /// An offer of one URL, with the credentials a person gave beside it. Throws `plaintextRefused` for `ws://` outside the local network.
-  public init(endpoint: Endpoint, name: String? = nil, token: String? = nil, password: String? = nil) throws(LinkError) {
+  public init(endpoint: Endpoint, name: String? = nil, token: String? = nil, password: String? = nil) throws(LinkError)
+  {
     primary = endpoint
     routes = [endpoint]
     self.name = name
@@ -67,7 +68,8 @@ public struct GatewayOffer: Sendable, Equatable {
     guard PlaintextPolicy.allows(primary) else {
       throw LinkError(
         .plaintextRefused, "\(primary) is not on the local network, and ws:// would send the token in the clear.",
-        remedy: "Use wss://, or reach the gateway by its address on the local network or through a tunnel to localhost.")
+        remedy: "Use wss://, or reach the gateway by its address on the local network or through a tunnel to localhost."
+      )
     }
     routes.removeAll { !PlaintextPolicy.allows($0) }
   }
@@ -75,7 +77,8 @@ public struct GatewayOffer: Sendable, Equatable {
   static func invalid(_ summary: String) -> LinkError {
     LinkError(
       .offerInvalid, summary,
-      remedy: "Give a setup code (on the gateway host: openclaw qr --setup-code-only), or a URL such as wss://host:18789")
+      remedy:
+        "Give a setup code (on the gateway host: openclaw qr --setup-code-only), or a URL such as wss://host:18789")
   }
 }
 
@@ -86,7 +89,9 @@ extension GatewayOffer {
   private static func code(in text: String, nowMs: Int64) throws(LinkError) -> GatewayOffer {
     var firstMistake: LinkError?
     for candidate in candidates(in: text) {
-      guard let bytes = Base64.decode(candidate), let json = try? JSON(parsing: bytes), json.object != nil else { continue }
+      guard let bytes = Base64.decode(candidate), let json = try? JSON(parsing: bytes), json.object != nil else {
+        continue
+      }
       do { return try payload(json, nowMs: nowMs) } catch { firstMistake = firstMistake ?? error }
     }
     throw firstMistake ?? invalid("There is no setup code in that.")
@@ -156,7 +161,9 @@ extension GatewayOffer {
     let parts = link.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
     var path = parts[0].lowercased()
     while path.hasSuffix("/") { path.removeLast() }
-    guard path == "gateway" || path == "gateway/add" else { throw invalid("openclaw://\(path) is no link to a gateway.") }
+    guard path == "gateway" || path == "gateway/add" else {
+      throw invalid("openclaw://\(path) is no link to a gateway.")
+    }
     guard parts.count == 2 else { throw invalid("That link says nothing about the gateway.") }
     var query: [String: JSON] = [:]
     let text = parts[1].split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)[0]
@@ -186,7 +193,8 @@ extension GatewayOffer {
   private static func endpoint(_ url: String) throws(LinkError) -> Endpoint {
     guard url.utf8.count <= 2048, let endpoint = Endpoint(url: url.trimmed) else {
       throw invalid(
-        "\(visible(url)) is no gateway URL: it has a scheme (wss, ws, https, http), a host, and neither user, query nor fragment.")
+        "\(visible(url)) is no gateway URL: it has a scheme (wss, ws, https, http), a host, and neither user, query nor fragment."
+      )
     }
     return endpoint
   }
@@ -206,7 +214,9 @@ extension GatewayOffer {
 
   private static func text(_ key: String, of json: JSON, limit: Int) throws(LinkError) -> String? {
     guard let value = json[key] else { return nil }
-    guard let text = value.string?.trimmed, text.utf8.count <= limit else { throw invalid("\(key) must be a short text.") }
+    guard let text = value.string?.trimmed, text.utf8.count <= limit else {
+      throw invalid("\(key) must be a short text.")
+    }
     return text.isEmpty ? nil : text
   }
 

@@ -45,7 +45,8 @@ public actor GatewayRegistry {
   /// device is asked again: only a person's own act may do that.
   @discardableResult
   public func add(
-    _ offer: GatewayOffer, endpoint: Endpoint? = nil, nowMs: Int64 = WallClock.milliseconds(), clearingRemoval: Bool = true
+    _ offer: GatewayOffer, endpoint: Endpoint? = nil, nowMs: Int64 = WallClock.milliseconds(),
+    clearingRemoval: Bool = true
   ) throws(LinkError) -> GatewayRecord {
     let id = GatewayRecord.id(of: offer.primary)
     let known = gateway(id)

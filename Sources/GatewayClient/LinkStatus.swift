@@ -42,7 +42,8 @@ public enum SocketStatus: Sendable, Equatable {
     case "connected": self = .connected(sinceMs: json?["sinceMs"]?.int ?? 0)
     case "stopped":
       self = .stopped(
-        code: json?["code"]?.string ?? "", summary: json?["summary"]?.string ?? "", remedy: json?["remedy"]?.string ?? "")
+        code: json?["code"]?.string ?? "", summary: json?["summary"]?.string ?? "",
+        remedy: json?["remedy"]?.string ?? "")
     default: return nil
     }
   }
@@ -73,7 +74,8 @@ public struct MissingApproval: Sendable, Equatable {
     self.reason = reason
     self.sinceMs = sinceMs
     let noun = kind == .surface ? "nodes" : "devices"
-    command = requestID.map { "openclaw \(noun) approve \($0)" } ?? "openclaw \(noun) \(kind == .surface ? "pending" : "list")"
+    command =
+      requestID.map { "openclaw \(noun) approve \($0)" } ?? "openclaw \(noun) \(kind == .surface ? "pending" : "list")"
   }
 
   public var json: JSON {
@@ -120,7 +122,8 @@ public struct WithheldCommand: Sendable, Equatable {
   }
 
   public init?(json: JSON) {
-    guard let command = json["command"]?.string, let reason = json["reason"]?.string.flatMap(Reason.init(rawValue:)) else {
+    guard let command = json["command"]?.string, let reason = json["reason"]?.string.flatMap(Reason.init(rawValue:))
+    else {
       return nil
     }
     self.init(command: command, reason: reason, remedy: json["remedy"]?.string ?? "")
