@@ -80,7 +80,7 @@ struct OfferTests {
   func fingerprints() throws {
     let hex = hexadecimal(sha256([1]))
     for spelling in [hex, hex.uppercased(), Self.colons, "sha256:" + hex, "SHA-256 " + Self.colons, " " + hex] {
-      let offer = try Self.parse(JSON(["url": "wss://gw.example.com", "tlsFingerprint": .string(spelling)]).text)
+      let offer = try Self.parse(JSON.object(["url": "wss://gw.example.com", "tlsFingerprint": .string(spelling)]).text)
       #expect(offer.fingerprint == sha256([1]), "\(spelling)")
     }
   }
