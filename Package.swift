@@ -68,3 +68,12 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
 }
+if Context.environment["TALKNODE_BENCH"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-bench",
+      dependencies: [
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+      ],
+      path: "Tests/Bench", swiftSettings: strict))
+}
