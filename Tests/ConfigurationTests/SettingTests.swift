@@ -13,7 +13,7 @@ import Testing
   @Test(
     "an unknown name is a warning that names the nearest one",
     arguments: [
-      ("[nod]\n", "warning config.toml:1:1: There is no section [nod]. Did you mean [node]?"),
+      ("[nod]\n", "warning config.toml:1:2: There is no section [nod]. Did you mean [node]?"),
       (
         "[node]\ndisplay-name = \"x\"\n",
         "warning config.toml:2:1: There is no setting node.display-name. Did you mean display_name?"
@@ -26,7 +26,7 @@ import Testing
         "[node]\nlevel = \"info\"\n", "warning config.toml:2:1: There is no setting node.level. It belongs below [log]."
       ),
       ("level = \"info\"\n", "warning config.toml:1:1: There is no setting level. Write it below [log]."),
-      ("[zzzzzz]\n", "warning config.toml:1:1: There is no section [zzzzzz]."),
+      ("[zzzzzz]\n", "warning config.toml:1:2: There is no section [zzzzzz]."),
     ])
   func unknown(text: String, expected: String) { #expect(problems(text) == [expected]) }
 

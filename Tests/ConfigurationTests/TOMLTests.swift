@@ -57,21 +57,24 @@ import Testing
     #expect(error?.problem == "the file is longer than 256 KiB")
   }
 
-  @Test(
-    "text that would nest without end is refused, not a stack overflow",
-    arguments: [
-      "[" + Array(repeating: "a", count: 60_000).joined(separator: ".") + "]",
-      Array(repeating: "a", count: 60_000).joined(separator: " . ") + " = 1",
-      "x = " + String(repeating: "[", count: 100_000),
-      "x = " + String(repeating: "{a=", count: 50_000),
-      "\"\" = '''it''''\n" + Array(repeating: "\"a\"", count: 30_000).joined(separator: ".") + " = 1",
-      "x = \"\"\"a\\\"\"\"\"\"\n[" + Array(repeating: "a", count: 30_000).joined(separator: ".") + "]",
-      "x = [\n"
-        + Array(repeating: "{" + Array(repeating: "a", count: 15).joined(separator: ".") + "=", count: 9_000)
-        .joined(),
-    ])
-  func bottomless(text: String) {
-    #expect(throws: TOMLError.self) { try TOML.document(Array(text.utf8)) }
+  /// `word` and `separator` `count` times.
+  private static func chain(_ word: String, _ separator: String, _ count: Int) -> String {
+    Array(repeating: word, count: count).joined(separator: separator)
+  }
+
+  private static let bottomlessTexts: [String] = [
+    "[" + chain("a", ".", 60_000) + "]",
+    chain("a", " . ", 60_000) + " = 1",
+    "x = " + String(repeating: "[", count: 100_000),
+    "x = " + String(repeating: "{a=", count: 50_000),
+    "\"\" = '''it''''\n" + chain("\"a\"", ".", 30_000) + " = 1",
+    "x = \"\"\"a\\\"\"\"\"\"\n[" + chain("a", ".", 30_000) + "]",
+    "x = [\n" + chain("{" + chain("a", ".", 15) + "=", "", 6_000),
+  ]
+
+  @Test("text that would nest without end is refused, not a stack overflow", arguments: bottomlessTexts.indices)
+  func bottomless(index: Int) {
+    #expect(throws: TOMLError.self) { try TOML.document(Array(Self.bottomlessTexts[index].utf8)) }
   }
 
   @Test("dots in texts and comments are no nesting")

@@ -54,7 +54,7 @@ struct Parser: Sendable {
     var optionsEnded = false
     while let word = words.popFirst() {
       if optionsEnded || !word.hasPrefix("-") || word == "-" {
-        arguments = Arguments(operands: arguments.operands + [word], values: arguments.values)
+        arguments.operands.append(word)
       } else if word == "--" {
         optionsEnded = true
       } else if word == "--help" || word == "-h" {

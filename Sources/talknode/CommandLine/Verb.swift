@@ -72,8 +72,8 @@ struct Option: Sendable, Equatable {
 
 /// A command line that fits a verb.
 struct Arguments: Sendable, Equatable {
-  fileprivate(set) var operands: [String] = []
-  fileprivate(set) var values: [String: [String]] = [:]
+  var operands: [String] = []
+  var values: [String: [String]] = [:]
 
   init(operands: [String] = [], values: [String: [String]] = [:]) {
     self.operands = operands
