@@ -35,6 +35,8 @@ let package = Package(
     room("DeviceModule", ["NodeKit", "System"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
@@ -43,11 +45,14 @@ let package = Package(
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
+    .systemLibrary(name: "CInput"),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
     tests("SystemTests", ["System"]),
+    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
+    tests("TriggersTests", ["Triggers", "System"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
