@@ -53,7 +53,9 @@ struct Address: Sendable, Equatable {
     if inet_pton(AF_INET, host, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
     var six = in6_addr()
     let bare = host.prefix { $0 != "%" }
-    if bare.contains(":"), inet_pton(AF_INET6, String(bare), &six) == 1 { return withUnsafeBytes(of: six) { Array($0) } }
+    if bare.contains(":"), inet_pton(AF_INET6, String(bare), &six) == 1 {
+      return withUnsafeBytes(of: six) { Array($0) }
+    }
     return nil
   }
 

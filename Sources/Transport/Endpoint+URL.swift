@@ -14,7 +14,9 @@ extension Endpoint {
     let rest = url[colon.upperBound...]
     let slash = rest.firstIndex(of: "/") ?? rest.endIndex
     let path = rest[slash...]
-    guard let (host, port) = Self.authority(rest[..<slash]), path.isEmpty || Self.isPath(String(path)) else { return nil }
+    guard let (host, port) = Self.authority(rest[..<slash]), path.isEmpty || Self.isPath(String(path)) else {
+      return nil
+    }
     self.init(isTLS: isTLS, host: host, port: port ?? (isTLS ? 443 : 18_789), path: path.isEmpty ? "/" : String(path))
   }
 

@@ -83,7 +83,9 @@ package struct FrameDecoder: Sendable {
     let start = array.count
     array.append(contentsOf: piece)
     if key == 0 { return }
-    array.withUnsafeMutableBytes { Mask.apply(key, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]), phase: phase) }
+    array.withUnsafeMutableBytes {
+      Mask.apply(key, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]), phase: phase)
+    }
   }
 
   private mutating func readHeader() throws(Violation) {

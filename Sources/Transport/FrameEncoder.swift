@@ -30,7 +30,9 @@ package struct FrameEncoder: Sendable {
     for index in 0..<4 { output.append(UInt8(truncatingIfNeeded: key >> UInt32(8 * index))) }
     let start = output.count
     output.append(contentsOf: payload)
-    output.withUnsafeMutableBytes { Mask.apply(key, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]), phase: 0) }
+    output.withUnsafeMutableBytes {
+      Mask.apply(key, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]), phase: 0)
+    }
   }
 
   /// A close frame. Codes that never stand on the wire (1005, 1006, 0) make an empty one; the reason is cut to the 123 bytes

@@ -37,7 +37,8 @@ extension Opening {
       throw TransportError(.proxy, "The proxy \(proxy.endpoint.authority) ended the connection.")
     }
     if !(200..<300).contains(head.status) {
-      throw TransportError(.proxy, "The proxy \(proxy.endpoint.authority) refuses \(endpoint.authority): \(head.statusText).")
+      throw TransportError(
+        .proxy, "The proxy \(proxy.endpoint.authority) refuses \(endpoint.authority): \(head.statusText).")
     }
     // The far end has been told nothing yet, so nothing can have come from it.
     if !rest.isEmpty { throw TransportError(.proxy, "The proxy \(proxy.endpoint.authority) sent bytes of its own.") }

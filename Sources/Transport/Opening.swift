@@ -170,7 +170,8 @@ actor Opening {
       if certificate.fingerprint != pin {
         throw TransportError(
           .pinMismatch(certificate.fingerprint),
-          "The certificate of \(host) (SHA-256 \(hexadecimal(certificate.fingerprint))) is not the one that was trusted.")
+          "The certificate of \(host) (SHA-256 \(hexadecimal(certificate.fingerprint))) is not the one that was trusted."
+        )
       }
     case .system:
       if let complaint = certificate.complaint {

@@ -16,11 +16,16 @@ final class Waiters<Value: Sendable>: @unchecked Sendable {
     return lastTicket
   }
 
-  /// Waits until the ticket, which must be the newest, is resumed. On the loop.
-  func wait(_ ticket: UInt64) async throws(Closure) -> Value {
-    loop.checkIsolated()
+  /// Waits until the ticket, which must be the newest, is resumed.
+  // `owner` keeps all of this on the loop: a closure that is given to one of the standard library's async functions runs elsewhere
+  // unless it is isolated, and it is isolated to a parameter only when it names it.
+  func wait(_ ticket: UInt64, on owner: isolated any Actor) async throws(Closure) -> Value {
     return try await withTaskCancellationHandler {
-      await withCheckedContinuation { waiting.append((ticket, $0)) }
+      _ = owner
+      return await withCheckedContinuation {
+        loop.checkIsolated()
+        waiting.append((ticket, $0))
+      }
     } onCancel: {
       // Comes after the line above, even for a task that is cancelled already: this runs when the loop is free again.
       loop.perform { self.resume(ticket, .failure(.cancelled)) }

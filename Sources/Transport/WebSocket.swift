@@ -87,7 +87,7 @@ public actor WebSocket {
     let encoder = encoder
     if stream.write(ticket: ticket, { encoder.append(text ? .text : .binary, bytes, to: &$0) }) { return }
     try throwIfEnding()
-    try await senders.wait(ticket)
+    try await senders.wait(ticket, on: self)
   }
 
   /// Bytes that are not in the kernel yet: grows while the peer reads too slowly.
@@ -105,7 +105,7 @@ public actor WebSocket {
       return message
     }
     if case .closed(let closure) = phase { throw closure }
-    return try await receivers.wait(receivers.newTicket())
+    return try await receivers.wait(receivers.newTicket(), on: self)
   }
 
   /// The longest message taken from now on, in bytes.
@@ -128,7 +128,7 @@ public actor WebSocket {
     }
     defer { loop.cancel(timer) }
     try throwIfEnding()
-    try await pings.wait(ticket)
+    try await pings.wait(ticket, on: self)
   }
 
   // MARK: Ending
@@ -148,7 +148,7 @@ public actor WebSocket {
       }
     }
     if case .closed = phase { return }
-    try? await closers.wait(closers.newTicket())
+    try? await closers.wait(closers.newTicket(), on: self)
   }
 
   /// Ends it at once, without a close frame; `why` becomes the reason of a 1006.

@@ -120,7 +120,8 @@ public actor WebSocketServer {
       let (identity, maxMessage, accept, loop) = (identity, maxMessage, accept, loop)
       let socket = try await Opening.run(loop: loop, limit: Self.headLimit) { opening throws(TransportError) in
         try await WebSocket.accept(
-          channel, from: address, identity: identity, loop: loop, maxMessage: maxMessage, opening: opening, accept: accept)
+          channel, from: address, identity: identity, loop: loop, maxMessage: maxMessage, opening: opening,
+          accept: accept)
       }
       connections[id]?.socket = socket
       await handler(socket)

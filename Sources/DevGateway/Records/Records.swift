@@ -18,9 +18,10 @@ struct Records: Sendable {
 }
 
 /// An event that tells operators what has happened to the records (protocol §6.8).
-struct Notice: Sendable, Equatable {
-  var event: String
-  var payload: JSON
+public struct Notice: Sendable, Equatable {
+  /// For example `device.pair.requested`.
+  public let event: String
+  public let payload: JSON
 }
 
 // MARK: As they are written on the wire
