@@ -71,8 +71,17 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayProtocol"],
+      dependencies: ["GatewayProtocol", "Transport", "Configuration"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
+}
+if Context.environment["TALKNODE_BENCH"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-bench",
+      dependencies: [
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+      ],
+      path: "Tests/Bench", swiftSettings: strict))
 }

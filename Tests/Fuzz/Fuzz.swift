@@ -5,7 +5,10 @@
 import Glibc
 
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
-  "json": fuzzJSON
+  "configuration": fuzzConfiguration,
+  "http": fuzzHTTP,
+  "json": fuzzJSON,
+  "websocket": fuzzWebSocket,
 ]
 
 let target: @Sendable (UnsafeRawBufferPointer) -> Void = {
