@@ -22,7 +22,7 @@ final class ALSAThread: Sendable {
   deinit { close(wakeDescriptor) }
 
   func start(_ name: String, _ body: @escaping @Sendable () -> Void) throws(AudioError) {
-    let started = startThread(name) { [self] in
+    let started = startThread(name: name) { [self] in
       body()
       over.set(())
     }

@@ -133,7 +133,7 @@ actor PulseConnection {
   func newStream(
     _ stream: any PulseStream, named name: String, _ device: Device
   ) throws(AudioError) -> Handle {
-    guard isReady, let context else { throw unavailable(PA_ERR_CONNECTIONTERMINATED_CODE) }
+    guard isReady, let context else { throw unavailable(connectionTerminated) }
     guard let format = device.device.format else {
       throw AudioError(.deviceRefused, "\(device.device.label) has no format.")
     }
@@ -152,7 +152,7 @@ actor PulseConnection {
   func forget(_ stream: any PulseStream) { streams[ObjectIdentifier(stream)] = nil }
 
   /// The server's last error in words.
-  var lastError: Int32 { context.map { pulse.pa_context_errno($0) } ?? PA_ERR_CONNECTIONTERMINATED_CODE }
+  var lastError: Int32 { context.map { pulse.pa_context_errno($0) } ?? connectionTerminated }
 
   // MARK: Questions
 
@@ -201,7 +201,7 @@ actor PulseConnection {
   private func ask<Item: Sendable>(
     _ start: (cpulse, OpaquePointer, UnsafeMutableRawPointer) -> OpaquePointer?
   ) async throws(AudioError) -> [Item] {
-    guard isReady, let context else { throw unavailable(PA_ERR_CONNECTIONTERMINATED_CODE) }
+    guard isReady, let context else { throw unavailable(connectionTerminated) }
     lastQuestion += 1
     let number = lastQuestion
     let result: Result<[Item], AudioError> = await withCheckedContinuation { continuation in
@@ -219,7 +219,7 @@ actor PulseConnection {
 }
 
 /// `PA_ERR_CONNECTIONTERMINATED` as the functions take it.
-private let PA_ERR_CONNECTIONTERMINATED_CODE = Int32(PA_ERR_CONNECTIONTERMINATED.rawValue)
+private let connectionTerminated = Int32(PA_ERR_CONNECTIONTERMINATED.rawValue)
 
 private let nothingSaid = AudioError(.serverUnavailable, "The sound server gave no answer.")
 

@@ -24,7 +24,7 @@ final class PulseLoop: SerialExecutor, @unchecked Sendable {
       throw AudioError(.serverUnavailable, "libpulse did not start: no descriptors or no memory left.")
     }
     self.mainloop = mainloop
-    let started = startThread("pulse") { [self] in run() }
+    let started = startThread(name: "pulse") { [self] in run() }
     if !started {
       library.table.pa_mainloop_free(mainloop)
       throw AudioError(.serverUnavailable, "libpulse did not start: no thread left.")

@@ -1,30 +1,4 @@
-import CLinux
-import Glibc
 import System
-
-/// Runs `body` on a thread of its own, for C libraries that block. `name` shows in `ps -L` (15 bytes).
-func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
-  var thread = pthread_t()
-  let box = Unmanaged.passRetained(ThreadBody(body))
-  let code = pthread_create(
-    &thread, nil,
-    { raw in
-      Unmanaged<ThreadBody>.fromOpaque(raw!).takeRetainedValue().run()
-      return nil
-    }, box.toOpaque())
-  if code != 0 {
-    box.release()
-    return false
-  }
-  pthread_setname_np(thread, String(name.prefix(15)))
-  pthread_detach(thread)
-  return true
-}
-
-private final class ThreadBody: Sendable {
-  let run: @Sendable () -> Void
-  init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-}
 
 /// A value that a thread will set once, and that tasks can wait for.
 final class Outcome<Value: Sendable>: Sendable {
@@ -43,7 +17,7 @@ final class Outcome<Value: Sendable>: Sendable {
       defer { state.waiters = [] }
       return state.waiters
     }
-    waiters?.forEach { $0.resume(returning: value) }
+    for waiter in waiters ?? [] { waiter.resume(returning: value) }
     return waiters != nil
   }
 
