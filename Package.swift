@@ -42,10 +42,16 @@ let package = Package(
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
+    room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CSamplerate"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
+    // Headers only: these four are opened at run time when sound is first asked for.
+    .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
+    .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
+    .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
@@ -61,6 +67,7 @@ let package = Package(
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
