@@ -36,6 +36,7 @@ let package = Package(
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
+    room("Speech", ["GatewayProtocol", "System", "CEspeak", "CPocketsphinx"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
@@ -43,6 +44,8 @@ let package = Package(
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
+    .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
+    .target(name: "CPocketsphinx"),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
@@ -53,6 +56,7 @@ let package = Package(
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
     tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("SpeechTests", ["Speech", "GatewayProtocol", "System"]),
     tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
