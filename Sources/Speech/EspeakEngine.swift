@@ -1,3 +1,4 @@
+import Audio
 import CEspeak
 import Glibc
 import System
@@ -225,13 +226,13 @@ final class EspeakEngine: Sendable {
       guard let context = events?.pointee.user_data else { return 1 }
       let job = Unmanaged<Job>.fromOpaque(context).takeUnretainedValue()
       guard let samples, count > 0 else { return job.channel.hasEnded ? 1 : 0 }
-      return job.engine.put(Array(UnsafeBufferPointer(start: samples, count: Int(count))), job) ? 0 : 1
+      return job.engine.put(UnsafeBufferPointer(start: samples, count: Int(count)), job) ? 0 : 1
     }
 
-  private func put(_ samples: [Int16], _ job: Job) -> Bool {
+  private func put(_ samples: UnsafeBufferPointer<Int16>, _ job: Job) -> Bool {
     // Waiting for room is not hanging.
     watched.withLock { $0.insideSince = nil }
-    let goesOn = job.channel.put(Sound(samples: samples, rate: job.rate), patience: options.patience)
+    let goesOn = job.channel.put(PCM(int16: samples, rate: job.rate), patience: options.patience)
     return watched.withLock { watched in
       watched.insideSince = Monotonic.now()
       return goesOn && !watched.isAbandoned

@@ -1,22 +1,8 @@
 /// Speech: from text to sound and from sound to text on this machine. The synthesiser (espeak-ng), what of an answer is fit to be
 /// spoken, the transcribers, and the rule by which an utterance has ended.
 ///
-/// Nothing in here opens a sound device or knows a gateway: sound comes and goes as 16-bit samples. The one thing taken from
-/// `GatewayProtocol` is its JSON.
-
-/// Mono sound of 16-bit samples.
-public struct Sound: Sendable, Equatable {
-  public var samples: [Int16]
-  /// Samples a second.
-  public let rate: Int
-
-  public init(samples: [Int16], rate: Int) {
-    self.samples = samples
-    self.rate = rate
-  }
-
-  public var duration: Duration { .nanoseconds(Int64(samples.count) * 1_000_000_000 / Int64(max(1, rate))) }
-}
+/// Nothing in here opens a sound device or knows a gateway: sound comes and goes as `PCM`. The one thing taken from
+/// `GatewayProtocol` is its JSON, in which helper programs are spoken to.
 
 /// Why speech could not be made or understood.
 public struct SpeechError: Error, Sendable, Equatable, CustomStringConvertible {

@@ -1,3 +1,4 @@
+import Audio
 import System
 
 /// Speech as it is made: pieces of sound in order. The first comes within milliseconds; at most `bufferLimit` of sound is made ahead of
@@ -6,7 +7,7 @@ import System
 /// Take it once, with `for try await`. It is cancelled by `cancel()`, by the end of the task that takes it, and when nobody holds it any
 /// more; after that no further piece comes.
 public final class SpokenAudio: AsyncSequence, Sendable {
-  public typealias Element = Sound
+  public typealias Element = PCM
   public typealias Failure = SpeechError
 
   /// How much may be made ahead.
@@ -16,8 +17,8 @@ public final class SpokenAudio: AsyncSequence, Sendable {
   public struct Iterator: AsyncIteratorProtocol {
     let owner: SpokenAudio
 
-    public mutating func next() async throws(SpeechError) -> Sound? { try await owner.channel.next() }
-    public mutating func next(isolation: isolated (any Actor)?) async throws(SpeechError) -> Sound? {
+    public mutating func next() async throws(SpeechError) -> PCM? { try await owner.channel.next() }
+    public mutating func next(isolation: isolated (any Actor)?) async throws(SpeechError) -> PCM? {
       try await owner.channel.next()
     }
   }
@@ -33,31 +34,31 @@ public final class SpokenAudio: AsyncSequence, Sendable {
   public func cancel() { channel.cancel() }
 
   /// All of it as one sound, at most `limit` long (the rest is not made).
-  public func whole(atMost limit: Duration = .seconds(120)) async throws(SpeechError) -> Sound {
-    var whole: Sound?
+  public func whole(atMost limit: Duration = .seconds(120)) async throws(SpeechError) -> PCM {
+    var whole: PCM?
     for try await piece in self {
-      if whole == nil { whole = Sound(samples: [], rate: piece.rate) }
+      if whole == nil { whole = PCM([], rate: piece.rate) }
       whole?.samples += piece.samples
       if let whole, whole.duration >= limit { break }
     }
-    return whole ?? Sound(samples: [], rate: 22_050)
+    return whole ?? PCM([], rate: 22_050)
   }
 }
 
 /// Between the engine's thread, which waits for room, and the task that takes the sound.
 final class SoundChannel: Sendable {
   private struct State {
-    var pieces: [Sound] = []
+    var pieces: [PCM] = []
     var buffered = Duration.zero
     var end: Result<Void, SpeechError>?
     var isCancelled = false
-    var taker: CheckedContinuation<Sound?, any Error>?
+    var taker: CheckedContinuation<PCM?, any Error>?
   }
   private let state = Monitor(State())
 
   /// From the engine's thread: false when it is to stop. Waits while enough is buffered, for at most `patience`: a taker that takes
   /// nothing for so long is gone.
-  func put(_ piece: Sound, patience: Duration) -> Bool {
+  func put(_ piece: PCM, patience: Duration) -> Bool {
     let isTaken = state.wait(atMost: patience) { state -> Bool? in
       if state.isCancelled || state.end != nil { return false }
       if state.buffered >= SpokenAudio.bufferLimit { return nil }
@@ -75,7 +76,7 @@ final class SoundChannel: Sendable {
   }
 
   func finish(_ end: Result<Void, SpeechError>) {
-    let taker = state.withLock { state -> CheckedContinuation<Sound?, any Error>? in
+    let taker = state.withLock { state -> CheckedContinuation<PCM?, any Error>? in
       if state.end != nil { return nil }
       state.end = end
       defer { state.taker = nil }
@@ -88,7 +89,7 @@ final class SoundChannel: Sendable {
   }
 
   func cancel() {
-    let taker = state.withLock { state -> CheckedContinuation<Sound?, any Error>? in
+    let taker = state.withLock { state -> CheckedContinuation<PCM?, any Error>? in
       state.isCancelled = true
       state.pieces = []
       if state.end == nil { state.end = .success(()) }
@@ -100,11 +101,11 @@ final class SoundChannel: Sendable {
 
   var hasEnded: Bool { state.withLock { $0.end != nil } }
 
-  func next() async throws(SpeechError) -> Sound? {
+  func next() async throws(SpeechError) -> PCM? {
     do {
       return try await withTaskCancellationHandler {
-        try await withCheckedThrowingContinuation { (taker: CheckedContinuation<Sound?, any Error>) in
-          let answer = state.withLock { state -> Result<Sound?, any Error>? in
+        try await withCheckedThrowingContinuation { (taker: CheckedContinuation<PCM?, any Error>) in
+          let answer = state.withLock { state -> Result<PCM?, any Error>? in
             if !state.pieces.isEmpty {
               let piece = state.pieces.removeFirst()
               state.buffered -= piece.duration
