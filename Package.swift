@@ -38,6 +38,7 @@ let package = Package(
     room("Conversation", ["GatewayProtocol", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
+    room("Speech", ["Audio", "GatewayProtocol", "System", "CEspeak", "CPocketsphinx"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
@@ -48,6 +49,9 @@ let package = Package(
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
     // Headers only: these four are opened at run time when sound is first asked for.
+    // Headers only: these are opened at run time when sound or speech is first asked for.
+    .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
+    .target(name: "CPocketsphinx"),
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
@@ -67,6 +71,7 @@ let package = Package(
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
     tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System"]),
   ],
