@@ -67,12 +67,24 @@ public struct LayeredSettings: Sendable {
         problems.append(ConfigurationProblem(.error, file: path, "The file can't be read: \(reason)."))
       }
     }
+    findContradictions()
   }
 
   /// One layer from memory, over the defaults.
   public init(text: [UInt8], named file: String) {
     files = [file]
     merge(text, named: file)
+    findContradictions()
+  }
+
+  private mutating func findContradictions() {
+    for section in Settings.sections {
+      guard let (setting, sentence) = section.contradiction(settings) else { continue }
+      let key = "\(section.name).\(setting)"
+      problems.append(
+        ConfigurationProblem(
+          .error, file: origins[key]?.file ?? "the defaults", line: origins[key]?.line, "\(key) \(sentence)"))
+    }
   }
 
   private mutating func merge(_ bytes: [UInt8], named file: String) {

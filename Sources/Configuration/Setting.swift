@@ -45,6 +45,12 @@ public protocol SettingsSection: Sendable {
   /// One or two sentences over the table in the sample file.
   static var summary: String { get }
   static var settings: [Setting<Self>] { get }
+  /// What does not go together, each value being right by itself: the setting to name, and a sentence. nil when all is well.
+  var contradiction: (setting: String, sentence: String)? { get }
+}
+
+extension SettingsSection {
+  public var contradiction: (setting: String, sentence: String)? { nil }
 }
 
 /// The declaration of one setting. Reading, checking, printing, the sample file and the manual all work from it.

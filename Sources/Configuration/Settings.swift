@@ -23,10 +23,12 @@ public struct SectionDeclaration: Sendable {
   public let name: String
   public let summary: String
   public let settings: [SettingDeclaration]
+  let contradiction: @Sendable (Settings) -> (setting: String, sentence: String)?
 
   init<Section: SettingsSection>(_ path: WritableKeyPath<Settings, Section> & Sendable) {
     name = Section.name
     summary = Section.summary
+    contradiction = { $0[keyPath: path].contradiction }
     settings = Section.settings.map { setting in
       SettingDeclaration(
         section: Section.name, name: setting.name, help: setting.help, domain: setting.domain, example: setting.example,

@@ -97,19 +97,26 @@ extension GatewayOffer {
     throw firstMistake ?? invalid("There is no setup code in that.")
   }
 
-  /// Runs of base64url characters of at least 24, each also without the punctuation around it.
+  /// Runs of base64url characters of at least 24, each also without the punctuation around it, and in pieces where a `=` in its middle
+  /// shows that it is none (`code=…`).
   private static func candidates(in text: String) -> [Substring] {
     let isOfCode: (Character) -> Bool = { $0.isASCII && ($0.isLetter || $0.isNumber || "_=-".contains($0)) }
-    let isPunctuation: (Character) -> Bool = { "_=-".contains($0) }
     var candidates: [Substring] = []
     for run in text.split(whereSeparator: { !isOfCode($0) }) where run.utf8.count >= 24 {
-      var trimmed = run.drop(while: isPunctuation)
-      while let last = trimmed.last, isPunctuation(last) { trimmed.removeLast() }
       candidates.append(run)
-      if trimmed != run && trimmed.utf8.count >= 24 { candidates.append(trimmed) }
+      for piece in run.split(separator: "=") {
+        let trimmed = trim(piece)
+        for part in [piece, trimmed] where part.utf8.count >= 24 && part != candidates.last { candidates.append(part) }
+      }
       if candidates.count > 64 { break }
     }
     return candidates
+  }
+
+  private static func trim(_ run: Substring) -> Substring {
+    var run = run.drop { $0 == "_" || $0 == "-" }
+    while let last = run.last, last == "_" || last == "-" { run.removeLast() }
+    return run
   }
 
   /// The JSON object inside a code: `{url, urls?, …}`, or the older `{host, port?, tls?, …}`.

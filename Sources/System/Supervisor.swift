@@ -12,7 +12,8 @@ public struct Supervisor: Sendable {
 
   /// From NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID of the environment; nil when nobody wants to be told.
   public init?(environment: [String: String]) {
-    guard let path = environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@"), path.utf8.count < 108 else {
+    guard let path = environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@"), path.utf8.count < 108
+    else {
       return nil
     }
     socketPath = path
@@ -47,9 +48,12 @@ public struct Supervisor: Sendable {
     // Not waiting: a manager that does not read must not hold the program up.
     let sent = withUnsafePointer(to: &address) {
       $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        sendto(descriptor, message, message.count, Int32(MSG_DONTWAIT.rawValue) | Int32(MSG_NOSIGNAL.rawValue), $0, length)
+        sendto(
+          descriptor, message, message.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL), $0, length)
       }
     }
-    if sent < 0 { Log.once("supervisor", .warning, "The service manager can't be told: \(String(cString: strerror(errno)))") }
+    if sent < 0 {
+      Log.once("supervisor", .warning, "The service manager can't be told: \(String(cString: strerror(errno)))")
+    }
   }
 }

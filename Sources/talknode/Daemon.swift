@@ -1,4 +1,5 @@
 import Configuration
+import GatewayClient
 import Glibc
 import System
 
@@ -8,7 +9,7 @@ struct Daemon: Sendable {
   private let lock: StateLock
   private let control: ControlServer
   private let signals: Signals
-  private let service: ServiceManager
+  private let supervision: Supervision
   private let sources: ConfigurationSources
   private let environment: Environment
 
@@ -17,35 +18,29 @@ struct Daemon: Sendable {
     let instance = context.instance
     try instance.makeFolder()
     lock = try StateLock(instance)
-    node = try Node(instance, settings: settings, modules: Modules.all(settings), loop: loop)
+    node = try Node(instance, settings: settings, environment: context.environment, loop: loop)
     control = try ControlServer(instance: instance, handler: node, loop: loop)
     do { signals = try Signals([SIGTERM, SIGINT, SIGHUP], loop: loop) } catch {
       throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
     }
-    service = ServiceManager(environment: context.environment, loop: loop)
+    supervision = Supervision(environment: context.environment, loop: loop)
     sources = context.sources
     environment = context.environment
   }
 
-  /// Answers the control socket and begins the link, to `introduction`'s gateway where there is one. Ready means that both have begun,
-  /// not that the gateway has answered.
-  func start(_ introduction: Introduction? = nil) async throws(Failure) {
+  /// Answers the control socket and begins the link. Ready means that both have begun, not that the gateway has answered.
+  func start() async {
     await signals.start()
     await control.start()
-    if let introduction {
-      _ = try await introduction.write(
-        into: node.registry, environment: environment, isPersonal: false, loop: node.loop, ask: nil,
-        tell: { Log.warning($0) })
-    }
     await node.start()
-    await service.ready()
+    await supervision.ready(await node.status().sentence)
   }
 
   /// Returns when a signal asks for the end.
   func untilStopped() async {
-    let node = node
-    let service = service
-    let reports = Task { for await status in await node.statuses() { await service.report(status.sentence) } }
+    let reports = Task { [node, supervision] in
+      for await status in await node.statuses() { await supervision.report(status.sentence) }
+    }
     for await signal in signals.stream {
       if signal != SIGHUP { break }
       await reload()
@@ -55,7 +50,7 @@ struct Daemon: Sendable {
 
   /// No new requests, then the link, then what runs, then the devices.
   func stop() async {
-    await service.stopping()
+    await supervision.stopping()
     await control.stop()
     await node.stop()
     await signals.stop()

@@ -5,6 +5,7 @@ import GatewayProtocol
 import Glibc
 import NodeKit
 import System
+import Transport
 
 /// One device: its identity, the gateways it knows, the modules that answer for it, and the link to the active gateway. `run` serves it
 /// to the control socket, `pair` waits for its approvals, `demo` shows it, `invoke` asks it without a gateway.
@@ -19,6 +20,8 @@ actor Node {
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
   private let startedAtMs = WallClock.milliseconds()
+  private let environment: Environment
+  private let services: Services
   private let signs: UseSigns
   private var settings: Settings
   private var gateway: GatewayRecord?
@@ -28,9 +31,7 @@ actor Node {
   private var observers: [UInt64: AsyncStream<NodeStatus>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
 
-  init(
-    _ instance: Instance, settings: Settings, modules: [any CapabilityModule], loop: EventLoop
-  ) throws(Failure) {
+  init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) throws(Failure) {
     do throws(LinkError) {
       let state = try StateFolder(path: instance.state)
       identity = try DeviceIdentity.loadOrCreate(in: state)
@@ -40,11 +41,14 @@ actor Node {
     }
     self.instance = instance
     self.settings = settings
+    self.environment = environment
     self.loop = loop
     switches = SwitchStore(path: instance.switches)
     audit = AuditLog(path: instance.audit)
-    signs = UseSigns(settings.signs)
-    router = CommandRouter(modules: modules, switches: switches, audit: audit, sign: signs.show, loop: loop)
+    services = Services(loop: loop)
+    signs = UseSigns(settings.signs, notifier: services.notifier, environment: environment, loop: loop)
+    router = CommandRouter(
+      modules: Modules.all(settings, services), switches: switches, audit: audit, sign: { [signs] in await signs.show($0) }, loop: loop)
   }
 
   // MARK: Life
@@ -59,6 +63,7 @@ actor Node {
   func stop() async {
     await disconnect()
     await router.stop()
+    await services.close()
     for observer in observers.values { observer.finish() }
     observers = [:]
   }
@@ -67,12 +72,13 @@ actor Node {
   func apply(_ new: Settings) async {
     let old = settings
     settings = new
-    signs.settings = new.signs
+    signs.choose(new.signs)
     let isOther =
       old.node.displayNameOrDefault != new.node.displayNameOrDefault
       || old.gateway.headersOrDefault != new.gateway.headersOrDefault
     switches.reload()
-    if isOther || gateway?.id != (await registry.active())?.id { await connect() } else { await link?.surfaceChanged() }
+    let active = await registry.active()
+    if isOther || gateway?.id != active?.id { await connect() } else { await link?.surfaceChanged() }
   }
 
   // MARK: Gateways
@@ -84,8 +90,7 @@ actor Node {
     guard let gateway else { return changed() }
     let router = router
     let link = GatewayLink(
-      gateway: gateway, identity: identity, registry: registry, client: clientInfo, loop: loop,
-      headers: settings.gateway.headerFields,
+      gateway: gateway, identity: identity, registry: registry, client: clientInfo, loop: loop, options: linkOptions,
       surface: { await router.surface() },
       answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
       cancelInvoke: { await router.cancel($0) })
@@ -93,7 +98,6 @@ actor Node {
     let statuses = link.statuses()
     pump = Task { for await status in statuses { took(status) } }
     await link.start()
-    took(await link.status())
   }
 
   private func disconnect() async {
@@ -187,9 +191,16 @@ actor Node {
     return await router.handle(request, from: .local, payloadLimit: ProtocolLimits.payload)
   }
 
+  private var linkOptions: LinkOptions {
+    var options = LinkOptions()
+    options.headers = settings.gateway.headerFields
+    options.proxy = { [variables = environment.variables] in Proxy.fromEnvironment(variables, for: $0) }
+    return options
+  }
+
   private var clientInfo: ClientInfo {
     ClientInfo(
-      displayName: settings.node.displayNameOrDefault, version: Version.number, modelIdentifier: Machine.model,
+      displayName: settings.node.displayNameOrDefault, version: Version.number, modelIdentifier: "",
       instanceID: String(identity.id.prefix(32)), locale: nil, userAgent: Version.userAgent)
   }
 }

@@ -23,7 +23,7 @@ struct NodeStatus: Sendable, Equatable {
   var sentence: String {
     guard let link else { return "not paired with a gateway" }
     if link.isComplete { return "ready at \(link.name)" }
-    if let approval = link.missing.first { return "waiting at \(link.name) for \(approval.kind.inWords)" }
+    if let approval = link.missing.first { return "waiting at \(link.name) for \(approval.what)" }
     switch link.node {
     case .idle, .connecting: return "connecting to \(link.name)"
     case .waitingForApproval: return "waiting at \(link.name) for an approval"
@@ -66,16 +66,6 @@ struct NodeStatus: Sendable, Equatable {
     self.displayName = displayName
     self.link = link
     self.capabilities = capabilities
-  }
-}
-
-extension MissingApproval.Kind {
-  var inWords: String {
-    switch self {
-    case .device: "the approval of this device"
-    case .surface: "the approval of its commands"
-    case .operator: "the approval of its operator role"
-    }
   }
 }
 

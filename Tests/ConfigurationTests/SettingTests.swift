@@ -45,6 +45,9 @@ import Testing
         "[node]\ndisplay_name = \"\"\n",
         #"error config.toml:2:1: node.display_name must be a string of 1 to 64 characters, without control characters, not ""."#
       ),
+      (
+        "[signs]\nuse = \"command\"\n", #"error config.toml:2: signs.use is "command", and signs.command is not set."#
+      ),
       ("log = 1\n", "error config.toml:1:1: [log] is a table, not a whole number."),
       ("[log\n", "error config.toml:1:5: This is no TOML: Error while parsing table header: expected ']', saw '\\n'."),
     ])

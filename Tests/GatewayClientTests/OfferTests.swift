@@ -23,7 +23,8 @@ struct OfferTests {
   @Test(
     "is understood in every form",
     arguments: [
-      code(payload), "oc-pair://" + code(payload), "OC-PAIR://" + code(payload), payload.text, "  \n" + payload.text + "\n",
+      code(payload), "oc-pair://" + code(payload), "OC-PAIR://" + code(payload), payload.text,
+      "  \n" + payload.text + "\n",
       "Scan or paste this:\n\n  \(code(payload))\n\nIt is good for 10 minutes.", "Your code is '\(code(payload))'.",
       "code=\(code(payload))=", "--\(code(payload))--", "oc-pair://\(code(payload)) ",
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \(code(payload))", Base64.encode(payload.encoded()),
@@ -80,7 +81,8 @@ struct OfferTests {
   func fingerprints() throws {
     let hex = hexadecimal(sha256([1]))
     for spelling in [hex, hex.uppercased(), Self.colons, "sha256:" + hex, "SHA-256 " + Self.colons, " " + hex] {
-      let offer = try Self.parse(JSON.object(["url": "wss://gw.example.com", "tlsFingerprint": .string(spelling)]).text)
+      let offer = try Self.parse(
+        JSON.object(["url": "wss://gw.example.com", "tlsFingerprint": .string(spelling)]).text)
       #expect(offer.fingerprint == sha256([1]), "\(spelling)")
     }
   }
@@ -88,22 +90,28 @@ struct OfferTests {
   @Test(
     "that is wrong is refused with a reason",
     arguments: [
-      ("", LinkError.Code.offerInvalid), ("hello", .offerInvalid), ("{", .offerInvalid), ("[]", .offerInvalid), ("{}", .offerInvalid),
+      ("", LinkError.Code.offerInvalid), ("hello", .offerInvalid), ("{", .offerInvalid), ("[]", .offerInvalid),
+      ("{}", .offerInvalid),
       (#"{"url":7}"#, .offerInvalid), (#"{"url":"ftp://x"}"#, .offerInvalid), (#"{"url":"wss://"}"#, .offerInvalid),
       ("wss://user:pw@gw.example.com", .offerInvalid), ("wss://gw.example.com/?token=x", .offerInvalid),
       ("wss://gw.example.com/#x", .offerInvalid), ("wss://gw.example.com:0", .offerInvalid),
       ("wss://gw.example.com:70000", .offerInvalid), ("ws://gw.example.com", .plaintextRefused),
-      ("ws://8.8.8.8:18789", .plaintextRefused), ("ws://100.64.1.1", .plaintextRefused), ("http://gw", .plaintextRefused),
+      ("ws://8.8.8.8:18789", .plaintextRefused), ("ws://100.64.1.1", .plaintextRefused),
+      ("http://gw", .plaintextRefused),
       ("openclaw://gateway?host=gw.example.com&tls=0", .plaintextRefused), ("openclaw://gateway", .offerInvalid),
       ("openclaw://gateway?host=a&port=x", .offerInvalid), ("openclaw://gateway?host=a&port=0", .offerInvalid),
       ("openclaw://gateway?host=%zz", .offerInvalid), ("openclaw://agent?message=hi", .offerInvalid),
-      (#"{"url":"wss://a","expiresAtMs":1}"#, .offerExpired), (#"{"url":"wss://a","expiresAtMs":"soon"}"#, .offerInvalid),
-      (#"{"url":"wss://a","tlsFingerprint":"beef"}"#, .offerInvalid), (#"{"url":"wss://a","tlsFingerprint":7}"#, .offerInvalid),
+      (#"{"url":"wss://a","expiresAtMs":1}"#, .offerExpired),
+      (#"{"url":"wss://a","expiresAtMs":"soon"}"#, .offerInvalid),
+      (#"{"url":"wss://a","tlsFingerprint":"beef"}"#, .offerInvalid),
+      (#"{"url":"wss://a","tlsFingerprint":7}"#, .offerInvalid),
       (#"{"url":"ws://127.0.0.1","tlsFingerprint":"\#(colons)"}"#, .offerInvalid),
       (#"{"url":"wss://a","urls":[]}"#, .offerInvalid), (#"{"url":"wss://a","urls":"wss://a"}"#, .offerInvalid),
       (#"{"url":"wss://a","urls":["1","2","3","4","5","6","7","8","9"]}"#, .offerInvalid),
-      (#"{"host":"a/b"}"#, .offerInvalid), (#"{"host":"a","port":65536}"#, .offerInvalid), (#"{"host":"u@h"}"#, .offerInvalid),
-      (code(["url": "wss://a", "expiresAtMs": 5]), .offerExpired), (String(repeating: "x", count: 70_000), .offerInvalid),
+      (#"{"host":"a/b"}"#, .offerInvalid), (#"{"host":"a","port":65536}"#, .offerInvalid),
+      (#"{"host":"u@h"}"#, .offerInvalid),
+      (code(["url": "wss://a", "expiresAtMs": 5]), .offerExpired),
+      (String(repeating: "x", count: 70_000), .offerInvalid),
       ("https://gw.example.com/j/abc123", .joinLink), ("http://127.0.0.1:18789/claw/j/Ab-9_z", .joinLink),
     ])
   func refused(text: String, code: LinkError.Code) {
@@ -113,7 +121,8 @@ struct OfferTests {
 
   @Test("that also names a route in the clear outside the local network loses that route only")
   func publicRoute() throws {
-    let offer = try Self.parse(#"{"url":"wss://gw.example.com","urls":["ws://gw.example.com:80","wss://gw.example.com"]}"#)
+    let offer = try Self.parse(
+      #"{"url":"wss://gw.example.com","urls":["ws://gw.example.com:80","wss://gw.example.com"]}"#)
     #expect(offer.routes == [offer.primary])
     let unlisted = try Self.parse(#"{"url":"wss://gw.example.com","urls":["wss://b.example.com"]}"#)
     #expect(unlisted.routes.map(\.host) == ["gw.example.com", "b.example.com"])
@@ -122,7 +131,8 @@ struct OfferTests {
   @Test("never tells a secret in its refusal")
   func noSecrets() {
     let texts = [
-      "wss://user:hunter2@gw.example.com", "wss://gw.example.com?token=hunter2", "openclaw://gateway?host=a/b&token=hunter2",
+      "wss://user:hunter2@gw.example.com", "wss://gw.example.com?token=hunter2",
+      "openclaw://gateway?host=a/b&token=hunter2",
       #"{"url":"wss://u:hunter2@gw","token":"hunter2"}"#, "openclaw://gateway?host=x&token=hunter2%zz",
     ]
     for text in texts {
@@ -137,7 +147,8 @@ struct OfferTests {
     #expect(JoinLink("https://gw.example.com/claw/j/abc")?.endpoint.path == "/claw/j/abc")
     #expect(JoinLink("http://localhost:1/j/abc") != nil)
     for text in [
-      "http://10.0.0.1/j/abc", "wss://gw.example.com/j/abc", "https://gw.example.com/j/", "https://gw.example.com/j/a/b",
+      "http://10.0.0.1/j/abc", "wss://gw.example.com/j/abc", "https://gw.example.com/j/",
+      "https://gw.example.com/j/a/b",
       "https://gw.example.com/jj/abc", "https://gw.example.com/j/a%2Fb",
     ] { #expect(JoinLink(text) == nil, "\(text)") }
   }
@@ -146,7 +157,8 @@ struct OfferTests {
   func total() {
     var random = Seeded()
     let seeds = [
-      Array(Self.payload.text.utf8), Array(Self.code(Self.payload).utf8), Array("openclaw://gateway?host=a&port=1&tls=0".utf8),
+      Array(Self.payload.text.utf8), Array(Self.code(Self.payload).utf8),
+      Array("openclaw://gateway?host=a&port=1&tls=0".utf8),
       Array("wss://gw.example.com:1/x".utf8),
     ]
     for round in 0..<4000 {
@@ -170,14 +182,19 @@ struct OfferTests {
   @Test("plaintext is allowed on this machine and its local network only")
   func plaintext() {
     let allowed = [
-      "localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "pi.local",
-      "a.b.local", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "169.254.1.1", "fc00::1", "fdab::9", "fe80::1",
+      "localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
+      "pi.local",
+      "a.b.local", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "169.254.1.1", "fc00::1", "fdab::9",
+      "fe80::1",
       "febf::1", "fe80::1%eth0", "::ffff:7f00:1",
     ]
     let refused = [
-      "gw", "local", "example.com", "local.example.com", "pi.local.example.com", "8.8.8.8", "172.15.0.1", "172.32.0.1", "192.169.0.1",
-      "100.64.0.1", "box.ts.net", "2001:db8::1", "fec0::1", "::2", "::ffff:8.8.8.8", "127.0.0.1.example.com", "010.0.0.1", "0x7f.0.0.1",
-      "127.1", "1e0.0.0.1", "", "10.0.0.1::", ":::", "1:2:3:4:5:6:7:8:9", "fe80", "localhost.example.com", "127.0.0.256", "⒑0.0.1",
+      "gw", "local", "example.com", "local.example.com", "pi.local.example.com", "8.8.8.8", "172.15.0.1", "172.32.0.1",
+      "192.169.0.1",
+      "100.64.0.1", "box.ts.net", "2001:db8::1", "fec0::1", "::2", "::ffff:8.8.8.8", "127.0.0.1.example.com",
+      "010.0.0.1", "0x7f.0.0.1",
+      "127.1", "1e0.0.0.1", "", "10.0.0.1::", ":::", "1:2:3:4:5:6:7:8:9", "fe80", "localhost.example.com",
+      "127.0.0.256", "⒑0.0.1",
     ]
     for host in allowed { #expect(PlaintextPolicy.allows(host: host), "\(host)") }
     for host in refused { #expect(!PlaintextPolicy.allows(host: host), "\(host)") }

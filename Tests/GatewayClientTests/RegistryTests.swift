@@ -125,7 +125,9 @@ struct RegistryTests {
     #expect(await registry.credentials(for: record.id).removedAtMs == nil)
   }
 
-  @Test("gives every id a folder of its own that stays inside", arguments: ["../../etc", "a/b", "", ".", "manual|h|1", "ä|ö"])
+  @Test(
+    "gives every id a folder of its own that stays inside",
+    arguments: ["../../etc", "a/b", "", ".", "manual|h|1", "ä|ö"])
   func folderNames(id: String) throws {
     let state = try folder.state()
     let path = state.gateway(id)

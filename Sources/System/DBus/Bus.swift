@@ -159,7 +159,7 @@ public actor Bus {
     }
     guard code >= 0, let handle else {
       sd_bus_unref(handle)
-      throw DBusError(code: code, "open the bus")
+      throw DBusError(code: code, DBusError.opening)
     }
     self.handle = handle
     process()

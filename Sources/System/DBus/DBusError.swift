@@ -39,5 +39,13 @@ public struct DBusError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The peer did not answer in time, or went away before it did.
   public var isNoReply: Bool { name == "org.freedesktop.DBus.Error.NoReply" }
 
+  /// The bus itself can't be reached, or the connection was lost.
+  public var isConnectionFailure: Bool {
+    self == .disconnected || name == "org.freedesktop.DBus.Error.NoServer"
+      || name == "org.freedesktop.DBus.Error.AuthFailed"
+      || message.hasPrefix(Self.opening)
+  }
+  static let opening = "open the bus"
+
   public var description: String { "\(name): \(message)" }
 }

@@ -7,15 +7,17 @@ enum CapabilitiesCommand {
   static let list = Verb(
     "capabilities list", "what agents may ask of this machine, and what is switched off", options: [.json], run: runList)
   static let enable = Verb(
-    "capabilities enable", "let agents use a capability", operands: [name], options: [.json], run: { try await turn($0, $1, on: true) })
+    "capabilities enable", "let agents use a capability", operands: [name], options: [.json], run: runEnable)
   static let disable = Verb(
-    "capabilities disable", "take a capability back", operands: [name], options: [.json], run: { try await turn($0, $1, on: false) })
+    "capabilities disable", "take a capability back", operands: [name], options: [.json], run: runDisable)
 
   private static let name = Operand("NAME", "as `talknode capabilities` shows it")
 
   private static func runList(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
-    let rows = CapabilityState.all(Modules.all(Settings()), SwitchStore(path: context.instance.switches))
+    let loop = context.loop()
+    defer { loop.stop() }
+    let rows = context.capabilities(SwitchStore(path: context.instance.switches), loop)
     if context.wantsJSON {
       terminal.print(["capabilities": .array(rows.map(\.json))])
     } else {
@@ -27,12 +29,20 @@ enum CapabilitiesCommand {
     return .ok
   }
 
+  private static func runEnable(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
+    try await turn(arguments, terminal, on: true)
+  }
+
+  private static func runDisable(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
+    try await turn(arguments, terminal, on: false)
+  }
+
   private static func turn(_ arguments: Arguments, _ terminal: Terminal, on: Bool) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
     let switches = SwitchStore(path: context.instance.switches)
-    let row = try find(arguments[0]!, in: CapabilityState.all(Modules.all(Settings()), switches))
     let loop = context.loop()
     defer { loop.stop() }
+    let row = try find(arguments[0]!, in: context.capabilities(switches, loop))
     var status: NodeStatus?
     if let client = try await context.daemon(loop) {
       status = NodeStatus(json: try await client.call(.turn(capability: row.name, on: on)))
@@ -61,7 +71,7 @@ enum CapabilitiesCommand {
     guard let link = status.link else { return ["No gateway is paired yet: talknode pair CODE"] }
     var lines: [String] = []
     for approval in link.missing {
-      lines.append("The gateway waits for \(approval.kind.inWords); on the gateway host, run:")
+      lines.append("The gateway waits for \(approval.what); on the gateway host, run:")
       lines.append("    \(approval.command)")
     }
     for command in link.withheld where row.commands.contains(command.command) && command.reason != .notApproved {
@@ -82,5 +92,12 @@ enum CapabilitiesCommand {
       throw Failure("NO_SWITCH", "\(row.name) reveals nobody and can't be switched off.", exit: .data)
     }
     return row
+  }
+}
+
+extension Context {
+  /// What there is to switch.
+  func capabilities(_ switches: SwitchStore, _ loop: EventLoop) -> [CapabilityState] {
+    CapabilityState.all(Modules.all(Settings(), Services(loop: loop)), switches)
   }
 }

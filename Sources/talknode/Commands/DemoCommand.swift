@@ -28,7 +28,7 @@ enum DemoCommand {
     defer { loop.stop() }
     let stage = Stage(
       folder: try temporaryFolder(), out: try outFolder(arguments[out]), isLive: arguments.has(live),
-      settings: Settings())
+      environment: .process, settings: Settings())
     let demo = Demo(stage: stage, loop: loop) { if !isJSON { say($0, terminal) } }
     let work = Task { () -> Result<(steps: [Demo.Outcome], gateway: JSON), Failure> in
       do throws(Failure) { return .success(try await demo.run()) } catch { return .failure(error) }

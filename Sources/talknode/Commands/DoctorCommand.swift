@@ -56,8 +56,14 @@ enum DoctorCommand {
       findings.append(Finding(.problem, "daemon", error.summary, remedy: error.remedy))
     }
     let states: [ModuleState]
-    if let modules { states = modules } else { states = await ModuleState.all(Modules.all(layers.settings)) }
-    findings += capabilities(states, context.instance)
+    if let modules {
+      states = modules
+    } else {
+      let services = Services(loop: loop)
+      states = await ModuleState.all(Modules.all(layers.settings, services))
+      await services.close()
+    }
+    findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {
@@ -136,7 +142,7 @@ enum DoctorCommand {
     }
     for approval in link.missing {
       findings.append(
-        Finding(.problem, "approval", "The gateway waits for \(approval.kind.inWords).", remedy: "on the gateway host: \(approval.command)"))
+        Finding(.problem, "approval", "The gateway waits for \(approval.what).", remedy: "on the gateway host: \(approval.command)"))
     }
     for command in link.withheld where command.reason != .notApproved {
       findings.append(
@@ -145,9 +151,8 @@ enum DoctorCommand {
     return findings
   }
 
-  static func capabilities(_ states: [ModuleState], _ instance: Instance) -> [Finding] {
-    let switches = SwitchStore(path: instance.switches)
-    let off = CapabilityState.all(Modules.all(Settings()), switches).filter { !$0.isEnabled }
+  static func capabilities(_ states: [ModuleState], _ switches: [CapabilityState]) -> [Finding] {
+    let off = switches.filter { !$0.isEnabled }
     return states.map { state in
       switch state.availability {
       case .ready: Finding(.ok, state.capability, "available")

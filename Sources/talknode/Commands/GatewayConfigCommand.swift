@@ -18,7 +18,9 @@ enum GatewayConfigCommand {
 
   private static func run(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
-    let modules = Modules.all(Settings())
+    let loop = context.loop()
+    defer { loop.stop() }
+    let modules = Modules.all(Settings(), Services(loop: loop))
     let commands = needed(modules, SwitchStore(path: context.instance.switches))
     terminal.print(entry(commands, isLegacy: arguments.has(legacy)))
     let dangerous = modules.flatMap(\.commands).filter { $0.gatewayDefault == .dangerous && commands.contains($0.name) }

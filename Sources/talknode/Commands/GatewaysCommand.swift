@@ -22,7 +22,8 @@ enum GatewaysCommand {
 
   private static func runList(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
-    let records = await try registry(context).list()
+    let registry = try registry(context)
+    let records = await registry.list()
     if context.wantsJSON {
       terminal.print([
         "gateways": .array(

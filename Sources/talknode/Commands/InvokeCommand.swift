@@ -32,7 +32,7 @@ enum InvokeCommand {
       outcome = .success(text == Array("null".utf8) ? nil : text)
     } else {
       let settings = try context.settings()
-      let node = try Node(context.instance, settings: settings, modules: Modules.all(settings), loop: loop)
+      let node = try Node(context.instance, settings: settings, environment: context.environment, loop: loop)
       outcome = await node.invoke(command, params: json, timeoutMs: timeoutMs)
       await node.stop()
     }

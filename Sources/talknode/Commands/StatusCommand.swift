@@ -58,7 +58,7 @@ enum StatusCommand {
     add("node", socket(link.node, nowMs, terminal))
     add("operator", socket(link.operator, nowMs, terminal))
     for approval in link.missing {
-      add("missing", "\(terminal.styled(approval.kind.inWords, .warning)), for \(span(nowMs - approval.sinceMs))")
+      add("missing", "\(terminal.styled(approval.what, .warning)), for \(span(nowMs - approval.sinceMs))")
       add("", "on the gateway host: \(approval.command)")
     }
     if !link.effectiveCommands.isEmpty { add("usable", link.effectiveCommands.joined(separator: ", ")) }

@@ -50,19 +50,19 @@ struct Demo: Sendable {
     for demonstration in Modules.demonstrations {
       do throws(Skip) { try await demonstration.prepare(stage) } catch { skips[demonstration.capability.rawValue] = error }
     }
-    let settings = await stage.settings
-    let modules = Modules.all(settings)
-    let token = Random.token()
-    let gateway = try await startGateway(token, modules)
-    await stage.atEnd { await gateway.stop() }
-    tell(.gateway(gateway.url))
-    let node = try await startNode(gateway, token, settings, modules)
+    let node = try await makeNode()
     await stage.atEnd { await node.stop() }
+    let modules = node.router.modules
+    let gateway = try await startGateway(modules)
+    await stage.atEnd { await gateway.stop() }
+    let url = await gateway.url
+    tell(.gateway(url))
+    try await introduce(node, to: gateway)
     let approvals = try await pair(node, with: gateway)
     var outcomes: [Outcome] = []
     for module in modules {
       let demonstration = Modules.demonstrations.first { $0.capability == module.capability }
-      let planned = await demonstration?.steps(stage) ?? []
+      let planned = demonstration?.steps(stage) ?? []
       for command in module.commands {
         let step = planned.first { $0.command == command.name } ?? DemoStep(command.name)
         let outcome = await show(step, of: module, skips[module.capability.rawValue], node, gateway)
@@ -70,42 +70,47 @@ struct Demo: Sendable {
         outcomes.append(outcome)
       }
     }
-    let facts: JSON = [
-      "url": .string(gateway.url), "nodeId": .string(node.identity.id), "approvals": .array(approvals),
-    ]
-    return (outcomes, facts)
+    return (
+      outcomes, ["url": .string(url), "nodeId": .string(node.identity.id), "approvals": .array(approvals)]
+    )
   }
 
   // MARK: The two sides
 
-  private func startGateway(_ token: String, _ modules: [any CapabilityModule]) async throws(Failure) -> DevGateway {
-    var options = DevGateway.Options(token: token)
-    options.autoApprove = false
-    options.allow = modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed }.map(\.name)
-    let gateway = DevGateway(options: options, loop: loop)
-    do { try await gateway.start() } catch {
-      throw Failure("GATEWAY", "The demo's gateway can't listen on loopback.", cause: "\(error)", exit: .system)
-    }
-    return gateway
-  }
-
-  private func startNode(
-    _ gateway: DevGateway, _ token: String, _ settings: Settings, _ modules: [any CapabilityModule]
-  ) async throws(Failure) -> Node {
-    let instance = Instance(state: stage.folder + "/state", environment: Environment([:]))
+  private func makeNode() async throws(Failure) -> Node {
+    let instance = Instance(state: stage.folder + "/state", environment: stage.environment)
     try instance.makeFolder()
-    let node = try Node(instance, settings: settings, modules: modules, loop: loop)
+    let node = try Node(instance, settings: await stage.settings, environment: stage.environment, loop: loop)
     // In the demo's own state folder everything may be used: it is this person who watches.
-    for consent in modules.consents {
+    for consent in node.router.modules.consents {
       do { try node.switches.set(consent.name, enabled: true) } catch {
         throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
       }
     }
-    let introduction = try Introduction(gateway.url, token: token, password: nil, trust: nil)
-    _ = try await introduction.write(
-      into: node.registry, environment: [:], isPersonal: true, loop: loop, ask: nil, tell: { _ in })
-    await node.start()
     return node
+  }
+
+  private func startGateway(_ modules: [any CapabilityModule]) async throws(Failure) -> DevGateway {
+    var options = DevGateway.Options()
+    options.autoApprove = false
+    options.allow = modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed }.map(\.name)
+    let gateway = DevGateway(options: options, loop: loop)
+    do throws(DevGatewayError) { try await gateway.start() } catch {
+      throw Failure("GATEWAY", "The demo's gateway can't listen on loopback.", cause: error.summary, exit: .system)
+    }
+    return gateway
+  }
+
+  private func introduce(_ node: Node, to gateway: DevGateway) async throws(Failure) {
+    let pairing = Pairing(registry: node.registry, loop: loop)
+    do throws(LinkError) {
+      var offer = try await pairing.offer(parsing: await gateway.url)
+      offer.token = gateway.token
+      _ = try await pairing.prepare(offer)
+    } catch {
+      throw Failure(error)
+    }
+    await node.start()
   }
 
   // MARK: Pairing
@@ -114,16 +119,18 @@ struct Demo: Sendable {
   private func pair(_ node: Node, with gateway: DevGateway) async throws(Failure) -> [JSON] {
     var approvals: [JSON] = []
     func approve(
-      _ kind: MissingApproval.Kind, _ find: @Sendable () async -> String?, _ act: (String) async -> Void
+      _ kind: MissingApproval.Kind, _ name: String, _ find: @Sendable () async -> String?, _ act: (String) async throws(WireError) -> Void
     ) async throws(Failure) {
       let began = Monotonic.now()
       guard let id = await until(Self.patience, find) else {
         throw Failure(
-          "DEMO_PAIRING", "The node did not ask for \(kind.inWords).", cause: await node.status().sentence,
+          "DEMO_PAIRING", "The node did not ask for \(name).", cause: await node.status().sentence,
           exit: .software)
       }
-      await act(id)
-      tell(.approval("\(kind.inWords): asked for as \(id), given"))
+      do throws(WireError) { try await act(id) } catch {
+        throw Failure("DEMO_PAIRING", "The gateway did not approve \(name).", cause: error.message, exit: .software)
+      }
+      tell(.approval("\(name): asked for as \(id), given"))
       approvals.append([
         "kind": .string(kind.rawValue), "requestId": .string(id),
         "ms": .double(((Monotonic.now() - began).milliseconds * 10).rounded() / 10),
@@ -131,14 +138,14 @@ struct Demo: Sendable {
     }
     let device = node.identity.id
     try await approve(
-      .device, { await gateway.pendingDevices().first { $0.deviceID == device }?.requestID },
-      { _ = await gateway.approveDevice($0) })
+      .device, "this device", { await gateway.pendingDevices().first { $0.deviceID == device }?.requestID },
+      { id throws(WireError) in try await gateway.approveDevice(id) })
     try await approve(
-      .surface, { await gateway.pendingSurfaces().first { $0.nodeID == device }?.requestID },
-      { _ = await gateway.approveSurface($0) })
+      .surface, "its commands", { await gateway.pendingSurfaces().first { $0.nodeID == device }?.requestID },
+      { id throws(WireError) in try await gateway.approveSurface(id) })
     try await approve(
-      .operator, { await gateway.pendingDevices().first { $0.deviceID == device }?.requestID },
-      { _ = await gateway.approveDevice($0) })
+      .operator, "the operator role", { await gateway.pendingDevices().first { $0.deviceID == device }?.requestID },
+      { id throws(WireError) in try await gateway.approveDevice(id) })
     let isReady = await until(Self.patience) { await node.status().isReady ? true : nil }
     if isReady == nil {
       throw Failure(

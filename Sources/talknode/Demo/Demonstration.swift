@@ -64,14 +64,16 @@ actor Stage {
   nonisolated let out: String?
   /// Real cameras, microphones and speakers in place of the samples.
   nonisolated let isLive: Bool
+  nonisolated let environment: Environment
   /// What the demo's node runs with; demonstrations may change it while they prepare.
   private(set) var settings: Settings
   private var endings: [@Sendable () async -> Void] = []
 
-  init(folder: String, out: String?, isLive: Bool, settings: Settings) {
+  init(folder: String, out: String?, isLive: Bool, environment: Environment, settings: Settings) {
     self.folder = folder
     self.out = out
     self.isLive = isLive
+    self.environment = environment
     self.settings = settings
   }
 
