@@ -50,10 +50,9 @@ let package = Package(
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
-    tests("SystemTests", ["System"]),
+    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
     tests("TriggersTests", ["Triggers", "System"]),
-    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
