@@ -60,6 +60,10 @@ let package = Package(
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
+    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
+    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
+    tests("TriggersTests", ["Triggers", "System"]),
+    tests("SystemTests", ["System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
     tests("TriggersTests", ["Triggers", "System"]),
