@@ -72,7 +72,7 @@ let package = Package(
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
-    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
     tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System"]),

@@ -51,10 +51,12 @@ struct Demo: Sendable {
       do throws(Skip) { try await demonstration.prepare(stage) } catch { skips[demonstration.capability.rawValue] = error }
     }
     let node = try await makeNode()
-    await stage.atEnd { await node.stop() }
     let modules = node.router.modules
     let gateway = try await startGateway(modules)
-    await stage.atEnd { await gateway.stop() }
+    await stage.atEnd {
+      await node.stop()
+      await gateway.stop()
+    }
     let url = await gateway.url
     tell(.gateway(url))
     try await introduce(node, to: gateway)
