@@ -43,7 +43,7 @@ let package = Package(
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
-    room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CSamplerate"]),
+    room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -52,28 +52,35 @@ let package = Package(
     // Headers only: these are opened at run time when sound or speech is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
+    // Headers only: these five are opened at run time when sound is first asked for.
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
-    tests("SystemTests", ["System", "TestSupport"]),
+    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
     tests("TriggersTests", ["Triggers", "System"]),
-    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
+    tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
-    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
     tests("AudioTests", ["Audio", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
+    tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
+    tests(
+      "CommandLineTests",
+      [
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+      ]),
   ],
   cxxLanguageStandard: .cxx17
 )

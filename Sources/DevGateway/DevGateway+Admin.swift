@@ -37,7 +37,9 @@ extension DevGateway {
     }
   }
 
-  public func approveDevice(_ requestID: String) throws(WireError) { _ = try approveDevice(requestID, holding: [Scope.admin]) }
+  public func approveDevice(_ requestID: String) throws(WireError) {
+    _ = try approveDevice(requestID, holding: [Scope.admin])
+  }
   public func rejectDevice(_ requestID: String) throws(WireError) { _ = try reject(device: requestID) }
   /// Closes its sockets with 4001 and forgets it, its tokens and its surface.
   public func removeDevice(_ deviceID: String) throws(WireError) { _ = try remove(device: deviceID) }

@@ -7,7 +7,10 @@ import Transport
 extension DevGateway {
   func takeFirst(_ message: Message, from connection: Connection) {
     let json: JSON
-    do { json = try JSON(parsing: message.bytes) } catch { return connection.close(1000, "") }
+    do { json = try JSON(parsing: message.bytes) } catch {
+      Log.debug("dev-gateway: connection \(connection.id) sent no JSON: \(error)")
+      return connection.close(1000, "")
+    }
     guard let frame = try? Frame(json: json, closed: true), case .request(let request) = frame else {
       return connection.close(1008, "invalid request frame")
     }
@@ -64,7 +67,8 @@ extension DevGateway {
   // MARK: hello-ok (§3.7)
 
   private func hello(_ connection: Connection, _ seat: Admission.Welcome) -> JSON {
-    let urls = seat.role == .node && !seat.isLegacy && seat.declared.caps.contains("canvas") ? mintSurface("canvas") : nil
+    let urls =
+      seat.role == .node && !seat.isLegacy && seat.declared.caps.contains("canvas") ? mintSurface("canvas") : nil
     return .object(present: [
       "type": "hello-ok", "protocol": options.protocol3 ? 3 : 4,
       "server": ["version": .string(options.version), "connId": .string(connection.connID)],

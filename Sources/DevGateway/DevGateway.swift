@@ -133,7 +133,11 @@ public actor DevGateway {
     broadcast("shutdown", payload)
     for connection in connections.values {
       // A stalled one would never answer the goodbye.
-      if connection.isStalled { connection.drop("the gateway stops") } else { connection.close(1012, "service restart") }
+      if connection.isStalled {
+        connection.drop("the gateway stops")
+      } else {
+        connection.close(1012, "service restart")
+      }
     }
     await server.stop()
   }

@@ -118,8 +118,9 @@ extension ConnectVerdict {
       return Stop(
         code: "OPERATOR_CREDENTIAL_MISSING",
         summary:
-          "The setup code let this device in as a node only; for chat and speech it needs the gateway's token once.",
-        remedy: withToken)
+          "This device was let in as a node only; for chat and speech it needs the gateway's token, or a full setup code, once.",
+        remedy:
+          "\(withToken), or with a new code from the gateway host (openclaw qr --setup-code-only): talknode pair CODE")
     case "AUTH_TOKEN_MISMATCH" where context.auth.source == .device, "AUTH_DEVICE_TOKEN_MISMATCH":
       return revoked(context)
     case "AUTH_TOKEN_MISSING": return stop("The gateway wants its token, and none is stored.", withToken)

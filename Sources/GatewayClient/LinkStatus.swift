@@ -100,8 +100,7 @@ public struct WithheldCommand: Sendable, Equatable {
     case notApproved = "not-approved"
     /// The gateway's allow-list for this platform lacks it.
     case notAllowlisted = "not-allowlisted"
-    /// The gateway names it dangerous: it may be approved and is still refused until it stands in the allow-list. Whether it stands
-    /// there can't be seen from here; the first call that comes in shows it.
+    /// The allow-list lacks it, and the gateway names it dangerous: it is in no default (protocol §11.3).
     case dangerous
     /// The gateway does not show it as declared by this node: it has not seen the newest surface yet.
     case notDeclared = "not-declared"

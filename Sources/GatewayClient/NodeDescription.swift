@@ -47,27 +47,22 @@ struct NodeDescription: Sendable, Equatable {
   }
 
   private func reason(_ command: String, _ state: SurfaceState) -> WithheldCommand.Reason? {
-    if commands.contains(command) {
-      // Newer gateways let a dangerous command be approved before it may be called (protocol §11.4).
-      return approvalState != nil && Self.dangerous.contains(command) ? .dangerous : nil
-    }
+    if commands.contains(command) { return nil }
     if !isConnected { return .notDeclared }
+    let cut: WithheldCommand.Reason = Self.dangerous.contains(command) ? .dangerous : .notAllowlisted
     if state == .pending {
-      if let pendingCommands { return pendingCommands.contains(command) ? .notApproved : .notAllowlisted }
-      // Commands outside the allow-list are cut before the approval, and gateways that don't say more leave open which.
-      return .notApproved
+      // Commands outside the allow-list are cut before the approval; gateways that don't name the pending ones leave open which.
+      return pendingCommands.map { $0.contains(command) } ?? true ? .notApproved : cut
     }
-    return Self.isDefault(command) ? .notApproved : .notAllowlisted
+    return Self.isDefault(command) ? .notApproved : cut
   }
 
   private func remedy(_ reason: WithheldCommand.Reason) -> String {
     switch reason {
     case .notApproved:
       "On the gateway host: " + (pendingRequestID.map { "openclaw nodes approve \($0)" } ?? "openclaw nodes pending")
-    case .notAllowlisted:
+    case .notAllowlisted, .dangerous:
       "Add it to gateway.nodes.commands.allow on the gateway host; talknode gateway-config prints the entry."
-    case .dangerous:
-      "Refused unless it stands in gateway.nodes.commands.allow on the gateway host; talknode gateway-config prints the entry."
     case .notDeclared: "It is seen when the node socket is connected again."
     }
   }

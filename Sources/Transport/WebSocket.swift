@@ -36,11 +36,11 @@ public actor WebSocket {
     case close(UInt16, String)
   }
 
-  private let stream: ByteStream
-  private let encoder: FrameEncoder
+  let stream: ByteStream
+  let encoder: FrameEncoder
   private var decoder: FrameDecoder
   private var phase = Phase.open
-  private var inbox = Inbox()
+  var inbox = Inbox()
   private let receivers: Waiters<Message>
   private let senders: Waiters<Void>
   private let closers: Waiters<Void>
@@ -156,7 +156,13 @@ public actor WebSocket {
     guard case .closed = phase else { return end(.lost(why), farewell: .none) }
   }
 
-  private func throwIfEnding() throws(Closure) {
+  /// Whether it has ended; what came before may still be received.
+  public var hasEnded: Bool {
+    if case .closed = phase { return true }
+    return false
+  }
+
+  func throwIfEnding() throws(Closure) {
     switch phase {
     case .open: return
     case .closing(let closure), .closed(let closure): throw closure

@@ -206,7 +206,10 @@ extension Refusal {
   static func pairing(
     _ need: DeviceStore.Need, request: DeviceStore.Request, approved: DeviceStore.Device?, isWaiting: Bool
   ) -> Refusal {
-    func some(_ texts: [String]?) -> JSON? { texts.flatMap { $0.isEmpty ? nil : JSON.strings($0) } }
+    func some(_ texts: [String]?) -> JSON? {
+      guard let texts, !texts.isEmpty else { return nil }
+      return .strings(texts)
+    }
     let old = need == .notPaired ? nil : approved?.claim
     let message = "pairing required: \(need.text)"
     let details = JSON.object(present: [

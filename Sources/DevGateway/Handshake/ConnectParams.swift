@@ -56,7 +56,8 @@ struct ConnectParams: Sendable, Equatable {
     let root = try ClosedObject(
       json,
       known: [
-        "minProtocol", "maxProtocol", "client", "caps", "commands", "permissions", "pathEnv", "role", "scopes", "device",
+        "minProtocol", "maxProtocol", "client", "caps", "commands", "permissions", "pathEnv", "role", "scopes",
+        "device",
         "auth", "locale", "userAgent",
       ])
     minProtocol = try root.whole("minProtocol", in: 1...Int64.max)

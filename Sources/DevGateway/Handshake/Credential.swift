@@ -59,7 +59,8 @@ extension Records {
     let explicit = auth.deviceToken.flatMap { $0.isEmpty ? nil : $0 }
     if let claim, let secret = explicit ?? auth.token, !secret.isEmpty {
       let verdict = devices.verify(
-        secret, deviceID: claim.deviceID, publicKey: claim.publicKey, role: claim.role, scopes: claim.scopes, nowMs: nowMs)
+        secret, deviceID: claim.deviceID, publicKey: claim.publicKey, role: claim.role, scopes: claim.scopes,
+        nowMs: nowMs)
       switch verdict {
       case .good: return .success(Credential(method: .deviceToken, client: params.client))
       case .narrow: return .failure(.scopeMismatch)

@@ -71,8 +71,11 @@ extension DevGateway {
       throw .invalid("session routing changed", details: ["reason": "session-routing-changed"])
     }
     if text.utf8.contains(0) { throw .invalid("message must not contain null bytes") }
-    let clean = String(String.UnicodeScalarView(text.unicodeScalars.filter { $0.value >= 32 || "\t\n\r".unicodeScalars.contains($0) }))
-    if clean.trimmed.isEmpty && (params["attachments"]?.array ?? []).isEmpty { throw .invalid("message or attachment required") }
+    let clean = String(
+      String.UnicodeScalarView(text.unicodeScalars.filter { $0.value >= 32 || "\t\n\r".unicodeScalars.contains($0) }))
+    if clean.trimmed.isEmpty && (params["attachments"]?.array ?? []).isEmpty {
+      throw .invalid("message or attachment required")
+    }
     if clean.trimmed == "/stop" { return abort(chat.running(in: key, runID: nil) ?? []) }
     switch startRun(clean, in: key, runID: runID) {
     case .started: return ["runId": .string(runID), "status": "started"]
@@ -132,7 +135,8 @@ extension DevGateway {
   private func end(
     _ runID: String, _ status: String, error: String? = nil, kind: String? = nil, isSilent: Bool = false
   ) {
-    tellAgent(runID, "lifecycle", ["phase": status == "error" ? "error" : "end", "endedAt": .int(WallClock.milliseconds())])
+    tellAgent(
+      runID, "lifecycle", ["phase": status == "error" ? "error" : "end", "endedAt": .int(WallClock.milliseconds())])
     guard let run = chat.end(runID, as: status, error: error, nowMs: WallClock.milliseconds()) else { return }
     switch status {
     case "error":
@@ -183,7 +187,8 @@ extension DevGateway {
     _ key: String, _ event: String, _ payload: JSON, droppable: Bool, where wants: (Connection) -> Bool
   ) {
     broadcast(event, payload, droppable: droppable) { $0.holds(Scope.read) && wants($0) }
-    for connection in connections.values where connection.isNode && connection.chatSessions.contains(key) && wants(connection) {
+    for connection in connections.values
+    where connection.isNode && connection.chatSessions.contains(key) && wants(connection) {
       connection.tell(event, payload)
     }
   }

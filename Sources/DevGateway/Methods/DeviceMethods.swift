@@ -157,7 +157,8 @@ extension DevGateway {
     let isSafe = urls.allSatisfy { $0.hasPrefix("wss://") || $0.hasPrefix("https://") || Self.isLoopback($0) }
     let granted = profile == .full && !isSafe ? .limited : profile
     let code = records.codes.issue(granted, nowMs: WallClock.milliseconds(), lifeMs: lifeMs)
-    let text = SetupCodes.text(code, urls: urls, fingerprint: urls[0].hasPrefix("wss") ? fingerprint.map(hexadecimal) : nil)
+    let text = SetupCodes.text(
+      code, urls: urls, fingerprint: urls[0].hasPrefix("wss") ? fingerprint.map(hexadecimal) : nil)
     return IssuedSetupCode(
       setupID: code.setupID, text: text, expiresAtMs: code.expiresAtMs, urls: urls, profile: granted,
       usesPassword: options.password != nil)

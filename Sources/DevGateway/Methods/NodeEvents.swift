@@ -69,7 +69,9 @@ extension DevGateway {
     if payload?["action"]?.string == "clear" {
       return handled(idleSeconds.removeValue(forKey: call.nodeID) != nil, "cleared")
     }
-    guard let idle = payload?["idleSeconds"]?.int, 0...2_592_000 ~= idle else { return handled(false, "invalid_payload") }
+    guard let idle = payload?["idleSeconds"]?.int, 0...2_592_000 ~= idle else {
+      return handled(false, "invalid_payload")
+    }
     if call.seat.params.surface.permissions["accessibility"] != true { return handled(false, "permission_required") }
     idleSeconds[call.nodeID] = idle
     return handled(true, "updated")
@@ -77,7 +79,9 @@ extension DevGateway {
 
   /// A spoken turn starts a run of its own (talk-and-chat §2.3). Repeats of an event, bad and over-long payloads are dropped in silence.
   private func hear(_ payload: JSON?) {
-    guard let text = payload?["text"]?.string?.trimmed, !text.isEmpty, text.unicodeScalars.count <= 20_000 else { return }
+    guard let text = payload?["text"]?.string?.trimmed, !text.isEmpty, text.unicodeScalars.count <= 20_000 else {
+      return
+    }
     let key = ChatStore.canonical(payload?["sessionKey"]?.string ?? ChatStore.mainKey)
     let ids = ["eventId", "providerEventId", "transcriptId"].compactMap { payload?[$0]?.string }
     let fingerprint = key + "\u{1F}" + (ids.first ?? text)
@@ -88,7 +92,9 @@ extension DevGateway {
   }
 
   private func askAgent(_ payload: JSON?, nodeID: String) {
-    guard let text = payload?["message"]?.string?.trimmed, !text.isEmpty, text.unicodeScalars.count <= 20_000 else { return }
+    guard let text = payload?["message"]?.string?.trimmed, !text.isEmpty, text.unicodeScalars.count <= 20_000 else {
+      return
+    }
     let key = ChatStore.canonical(payload?["sessionKey"]?.string ?? "node-\(nodeID)")
     startRun(text, in: key, runID: payload?["key"]?.string ?? Random.uuid())
   }
@@ -105,7 +111,8 @@ extension DevGateway {
     if payload?["transport"]?.string == "relay" {
       if environment == nil { return "environment is required" }
       if payload?["distribution"]?.string != "official" { return "distribution must be official" }
-      for (key, limit) in [("relayHandle", 256), ("installationId", 256), ("sendGrant", 1024)] where !isVisible(key, limit) {
+      for (key, limit) in [("relayHandle", 256), ("installationId", 256), ("sendGrant", 1024)]
+      where !isVisible(key, limit) {
         return "\(key) must have 1 to \(limit) visible ASCII characters"
       }
       return nil

@@ -45,7 +45,8 @@ struct CommandPolicy: Sendable {
     let usable = runtime(for: kind, declaring: declared)
     let commands = approved.commands.filter(usable.contains)
     return NodeSurface(
-      caps: trimmed(approved.caps, declared: approved.commands, admitted: commands).sorted(), commands: commands.sorted(),
+      caps: trimmed(approved.caps, declared: approved.commands, admitted: commands).sorted(),
+      commands: commands.sorted(),
       permissions: approved.permissions)
   }
 
@@ -94,7 +95,8 @@ struct CommandPolicy: Sendable {
 
 extension CommandPolicy {
   static let dangerous: Set<String> = [
-    "camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "contacts.add", "calendar.add", "reminders.add",
+    "camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "contacts.add", "calendar.add",
+    "reminders.add",
     "sms.send", "sms.search", "health.summary", "device.apps.launch",
   ]
   /// Approving one of these takes an administrator (§6.7).

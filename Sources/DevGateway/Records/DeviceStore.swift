@@ -201,7 +201,9 @@ struct DeviceStore: Sendable {
   mutating func token(for deviceID: String, role: String, nowMs: Int64) -> Token? {
     guard let device = paired[deviceID], device.claim.roles.contains(role) else { return nil }
     let scopes = role == Role.node.rawValue ? [] : Scope.normalised(device.claim.scopes)
-    if let token = device.tokens[role], token.revokedAtMs == nil, Scope.covers(token.scopes, all: scopes) { return token }
+    if let token = device.tokens[role], token.revokedAtMs == nil, Scope.covers(token.scopes, all: scopes) {
+      return token
+    }
     let token = Token(
       secret: Random.token(), scopes: scopes, createdAtMs: device.tokens[role]?.createdAtMs ?? nowMs,
       rotatedAtMs: device.tokens[role] == nil ? nil : nowMs)

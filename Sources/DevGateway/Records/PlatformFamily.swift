@@ -75,7 +75,9 @@ enum PlatformFamily: String, Sendable, CaseIterable {
     if equal(pinned.platform, claimed.platform) && equal(pinned.family, claimed.family) { return true }
     let mayChangeVersion = ["openclaw-ios", "openclaw-android", "openclaw-watchos", "openclaw-macos"].contains(clientID)
     let alias = clientID == "node-host" && hostAliases[claimed.platform.lowercased()] != nil
-    guard mayChangeVersion && equal(pinned.family, claimed.family) || alias && claimed.family == nil else { return false }
+    guard mayChangeVersion && equal(pinned.family, claimed.family) || alias && claimed.family == nil else {
+      return false
+    }
     let before = PlatformFamily(platform: pinned.platform, deviceFamily: pinned.family, clientID: clientID)
     let now = PlatformFamily(platform: claimed.platform, deviceFamily: claimed.family, clientID: clientID)
     return before == now && before != .unknown

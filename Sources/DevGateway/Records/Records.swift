@@ -75,7 +75,9 @@ extension SurfaceStore.Request {
   var json: JSON { .object(members) }
 
   /// With the scopes that approving it takes, as in `node.pair.list`.
-  var listed: JSON { .object(members.merging(["requiredApproveScopes": .strings(requiredScopes)]) { first, _ in first }) }
+  var listed: JSON {
+    .object(members.merging(["requiredApproveScopes": .strings(requiredScopes)]) { first, _ in first })
+  }
 
   /// `operator.pairing` always; `write` for an ordinary command, `admin` for a host command (§6.7).
   var requiredScopes: [String] {
@@ -107,7 +109,9 @@ extension SurfaceStore.Approved {
 
 extension SurfaceStore.Node {
   var members: [String: JSON] {
-    var members: [String: JSON] = ["nodeId": .string(nodeID), "platform": .string(platform), "version": .string(version)]
+    var members: [String: JSON] = [
+      "nodeId": .string(nodeID), "platform": .string(platform), "version": .string(version),
+    ]
     members["displayName"] = displayName.map(JSON.string)
     members["deviceFamily"] = deviceFamily.map(JSON.string)
     return members

@@ -39,7 +39,9 @@ struct ClosedObject {
   func text(_ key: String, limit: Int = .max) throws(SchemaError) -> String {
     let text = try anyText(key)
     if text.isEmpty { throw fail(key, "must NOT have fewer than 1 characters") }
-    if limit < .max && text.unicodeScalars.count > limit { throw fail(key, "must NOT have more than \(limit) characters") }
+    if limit < .max && text.unicodeScalars.count > limit {
+      throw fail(key, "must NOT have more than \(limit) characters")
+    }
     return text
   }
 
