@@ -75,7 +75,12 @@ let package = Package(
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
     tests("AudioTests", ["Audio", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
+    tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
+    tests(
+      "CommandLineTests",
+      [
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+      ]),
   ],
   cxxLanguageStandard: .cxx17
 )

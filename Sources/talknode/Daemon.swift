@@ -60,7 +60,9 @@ struct Daemon: Sendable {
   private func reload() async {
     let layers = LayeredSettings(from: sources)
     for problem in layers.problems { Log.warning(problem.description) }
-    if !layers.errors.isEmpty { return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.") }
+    if !layers.errors.isEmpty {
+      return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.")
+    }
     Context.configureLog(layers.settings, environment)
     await node.apply(layers.settings)
     Log.info("The settings were read anew.")

@@ -1,5 +1,4 @@
 import Configuration
-import DeviceModule
 import NodeKit
 import NotifyModule
 import System
@@ -8,8 +7,7 @@ import System
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     [
-      DeviceModule(deviceName: settings.node.displayNameOrDefault, version: Version.number),
-      NotifyModule(notifier: services.notifier),
+      NotifyModule(notifier: services.notifier)
     ]
   }
 

@@ -92,7 +92,8 @@ struct CapabilityState: Sendable, Equatable {
         }
         rows.append(
           CapabilityState(
-            name: name, isEnabled: command.consent.map(switches.isEnabled) ?? true, isSwitchable: command.consent != nil,
+            name: name, isEnabled: command.consent.map(switches.isEnabled) ?? true,
+            isSwitchable: command.consent != nil,
             allows: command.consent?.allows ?? "", commands: commands))
       }
     }

@@ -1,5 +1,5 @@
-import Glibc
 import GatewayProtocol
+import Glibc
 import System
 
 /// Where a command's words go: data to standard output, everything else to standard error.
@@ -54,7 +54,9 @@ struct Terminal: Sendable {
   }
 
   /// `text`, coloured where colours show.
-  func styled(_ text: String, _ style: Style) -> String { isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text }
+  func styled(_ text: String, _ style: Style) -> String {
+    isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text
+  }
 
   /// Rows in columns that line up, two spaces between.
   func print(table rows: [[String]]) {
