@@ -36,7 +36,7 @@ let package = Package(
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
-    room("Speech", ["Audio", "GatewayProtocol", "System", "CEspeak", "CPocketsphinx"]),
+    room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -25,4 +26,13 @@ extern int pipe2(int[2], int);
 static inline int talknode_peer_credentials(int fd, struct ucred_talknode *out) {
   socklen_t n = sizeof *out;
   return getsockopt(fd, SOL_SOCKET, 17 /* SO_PEERCRED */, out, &n);
+}
+
+extern int pidfd_open(int, unsigned);
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int);
+
+// `environ` is a variable that any thread may change, which Swift refuses to read; a child is to inherit it as it is.
+static inline char **talknode_environment(void) {
+  extern char **environ;
+  return environ;
 }
