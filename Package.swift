@@ -35,36 +35,65 @@ let package = Package(
     room("DeviceModule", ["NodeKit", "System"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
-    room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CSamplerate"]),
+    room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
+    .systemLibrary(name: "CInput"),
     // Headers only: these are opened at run time when sound or speech is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
-    tests("SystemTests", ["System"]),
+    .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
+    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
+    tests("TriggersTests", ["Triggers", "System"]),
+    tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
-    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
     tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )
+
+// The fuzzer's and the benchmark's programs, for `make fuzz` and `make bench` only: an ordinary build should not wait for them.
+if Context.environment["TALKNODE_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-fuzz",
+      dependencies: ["GatewayProtocol", "Transport", "Configuration"],
+      path: "Tests/Fuzz", exclude: ["Corpus", "run"],
+      // libFuzzer brings the entry point.
+      swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
+}
+if Context.environment["TALKNODE_BENCH"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-bench",
+      dependencies: [
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+      ],
+      path: "Tests/Bench", swiftSettings: strict))
+}

@@ -107,7 +107,8 @@ public final class PrivateSoundServer: Sendable {
       "--exit-idle-time=60", "--realtime=no", "--high-priority=no", "--log-target=file:\(folder)/pulse.log",
     ]
     let environment = [
-      "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=\(folder)", "XDG_RUNTIME_DIR=\(folder)", "PULSE_RUNTIME_PATH=\(folder)/rt",
+      "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=\(folder)", "XDG_RUNTIME_DIR=\(folder)",
+      "PULSE_RUNTIME_PATH=\(folder)/rt",
       "XDG_CONFIG_HOME=\(folder)", "LANG=C",
     ]
     var attributes = posix_spawnattr_t()

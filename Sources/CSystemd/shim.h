@@ -1,5 +1,4 @@
 #pragma once
-// libsystemd: sd-bus and sd_notify. sd_bus_call_method and sd_bus_message_append/read are variadic, so each signature in use
-// has one function here.
+// libsystemd's sd-bus. Nothing is wrapped: only the functions that are not variadic are used (messages are written and read value by
+// value), and those Swift imports as they are.
 #include <systemd/sd-bus.h>
-#include <systemd/sd-daemon.h>

@@ -4,6 +4,10 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
   public let problem: String
   /// Byte offset from 0.
   public let offset: Int
+  public init(problem: String, offset: Int) {
+    self.problem = problem
+    self.offset = offset
+  }
   public var description: String { "\(problem) at byte \(offset)" }
 }
 

@@ -54,35 +54,62 @@ public struct Command: Sendable, Equatable {
   /// One sentence for help and the README's table.
   public let summary: String
   public let gatewayDefault: GatewayDefault
-  /// What a person must have switched on; nil = nothing is revealed.
+  /// The switch that must be on; nil = it can't be switched off.
   public let consent: Consent?
+  /// Whether a call is a use that a person is shown: yes for what reveals one, unless the module says that this command of the
+  /// family does not (a list of devices, a cancel).
+  public let isShown: Bool
   /// The module's own limit, when the gateway sets no deadline (`timeoutMs` 0). At most 10 minutes.
   public let limit: Duration
 
   public init(
-    _ name: String, summary: String, gatewayDefault: GatewayDefault, consent: Consent? = nil,
+    _ name: String, summary: String, gatewayDefault: GatewayDefault, consent: Consent? = nil, isShown: Bool? = nil,
     limit: Duration = .seconds(30)
   ) {
     self.name = name
     self.summary = summary
     self.gatewayDefault = gatewayDefault
     self.consent = consent
+    self.isShown = isShown ?? (consent?.isOnByDefault == false)
     self.limit = limit
   }
 }
 
-/// A switch that a person turns with `talknode capabilities enable`; what reveals a person is off until then.
-public struct Consent: Sendable, Equatable {
+/// A switch that a person turns with `talknode capabilities enable` and `disable`. What reveals a person is off until then.
+public struct Consent: Sendable, Hashable {
   /// The switch's name, for example `camera`.
   public let name: String
   /// One sentence: what switching it on allows.
   public let allows: String
   /// The wire code of a refusal, for example `CAMERA_DISABLED`.
   public let refusalCode: String
-  public init(name: String, allows: String, refusalCode: String) {
+  /// Whether it is on for somebody who has never turned it: only what reveals nobody.
+  public let isOnByDefault: Bool
+
+  public init(name: String, allows: String, refusalCode: String, isOnByDefault: Bool = false) {
     self.name = name
     self.allows = allows
     self.refusalCode = refusalCode
+    self.isOnByDefault = isOnByDefault
+  }
+
+  /// The refusal of a command whose switch is off.
+  public var refusal: CommandError {
+    CommandError(
+      refusalCode, "\(name) is switched off on this machine.",
+      remedy: "Switch it on there: talknode capabilities enable \(name)")
+  }
+}
+
+/// One use of something that reveals a person, to be shown or sounded while it happens.
+public struct UseNotice: Sendable, Equatable {
+  public let consent: Consent
+  public let command: String
+  public let origin: Invocation.Origin
+  public init(consent: Consent, command: String, origin: Invocation.Origin) {
+    self.consent = consent
+    self.command = command
+    self.origin = origin
   }
 }
 
@@ -95,7 +122,7 @@ public enum Availability: Sendable, Equatable {
 
 /// One call of a command.
 public struct Invocation: Sendable {
-  public enum Origin: Sendable, Equatable {
+  public enum Origin: Sendable, Hashable {
     /// An agent or an operator, through the gateway with this id.
     case gateway(String)
     /// A person at this machine, through the command line.
@@ -110,7 +137,8 @@ public struct Invocation: Sendable {
   public let sessionKey: String?
   /// When the caller stops waiting, by the monotonic clock.
   public let deadline: Duration
-  /// The largest payload text, in bytes, that the caller's link takes.
+  /// The largest payload the caller's link takes, in bytes as they stand in the result frame: each `"`, `\` and line end of the JSON
+  /// text counts twice there (`escapedCount`), base64 counts once.
   public let payloadLimit: Int
 
   public init(
@@ -184,7 +212,9 @@ public struct CommandError: Error, Sendable, Equatable {
   public let details: JSON?
   public let retryAfterMs: Int64?
 
-  public init(_ code: String, _ summary: String, remedy: String? = nil, details: JSON? = nil, retryAfterMs: Int64? = nil) {
+  public init(
+    _ code: String, _ summary: String, remedy: String? = nil, details: JSON? = nil, retryAfterMs: Int64? = nil
+  ) {
     self.code = code
     self.summary = summary
     self.remedy = remedy

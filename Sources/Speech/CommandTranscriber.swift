@@ -63,6 +63,12 @@ public struct CommandTranscriber: Transcriber {
       reason: "The transcriber's command \(program) is not installed.",
       remedy: "Install it, or change transcriber.command; config/recipes has commands that work.")
   }
+
+  static func notStarted(_ error: SystemError) -> SpeechError {
+    SpeechError(
+      .invalidSetting, "The transcriber's command can't be run: \(error.reason).",
+      remedy: "Check transcriber.command; config/recipes has commands that work.")
+  }
 }
 
 /// The sound files that helper programs read: 0600, in a folder of their own (0700), removed after use.

@@ -12,11 +12,11 @@ actor HelperTranscriber: Transcriber {
   private let files: UtteranceFiles
   private var session: HelperSession
   private var process: Subprocess?
-  private var lines = LineReader(limit: HelperMessage.lineLimit)
-  /// The end of what the helper wrote to its standard error before it was ready: why it did not start. Not kept after that, for a
-  /// helper may write there what it hears.
-  private var complaint: [UInt8] = []
+  /// Counts the helpers: what an earlier one still says is not listened to.
+  private var generation = 0
   private var timer: EventLoop.Token?
+  /// The newest request on its way: requests are written one after another.
+  private var sending: Task<Void, Never>?
   private var nextID = 0
   private var open: [Int: HelperTranscription] = [:]
   private var readiness: [CheckedContinuation<Result<Bool, SpeechError>, Never>] = []
@@ -33,10 +33,10 @@ actor HelperTranscriber: Transcriber {
     session = HelperSession(settings: settings)
   }
 
-  // Timer and process belong to the loop.
+  // The timer belongs to the loop.
   isolated deinit {
     if let timer { loop.cancel(timer) }
-    process = nil
+    if let process { Task { await process.end() } }
   }
 
   /// What the helper said; assumed until it has.
@@ -44,7 +44,7 @@ actor HelperTranscriber: Transcriber {
 
   func availability() async -> SpeechAvailability {
     let program = options.command[0]
-    guard Subprocess.locate(program) != nil else { return CommandTranscriber.notFound(program) }
+    guard Programs.path(of: program) != nil else { return CommandTranscriber.notFound(program) }
     switch await ready() {
     case .success(let hasPartials):
       return .ready(
@@ -93,9 +93,10 @@ actor HelperTranscriber: Transcriber {
     switch action {
     case .launch: launch()
     case .kill:
-      process?.signal(SIGKILL)
+      generation += 1
+      if let process { Task { await process.signal(SIGKILL) } }
       process = nil
-    case .send(let request): process?.write(request.line)
+    case .send(let request): send(request)
     case .arm(let limit):
       disarm()
       timer = loop.after(limit) { [unowned self] in
@@ -127,39 +128,71 @@ actor HelperTranscriber: Transcriber {
   }
 
   private func launch() {
-    lines = LineReader(limit: HelperMessage.lineLimit)
-    complaint = []
-    do throws(SystemError) {
-      process = try Subprocess(options.command, loop: loop) { [unowned self] event in
-        self.assumeIsolated { $0.hear(event) }
+    generation += 1
+    let generation = generation
+    let command = Subprocess.Command(options.command[0], Array(options.command.dropFirst()))
+    // The helper does not keep its transcriber.
+    Task { [weak self, loop] in
+      do throws(SystemError) {
+        let process = try await Subprocess.start(command, loop: loop)
+        guard await self?.take(process, generation) == true else {
+          await process.end(grace: .zero)
+          return
+        }
+        while await self?.hear(await HelperTranscriber.line(of: process), of: process, generation) == true {}
+      } catch {
+        await self?.on(.notStarted(CommandTranscriber.notStarted(error)), from: generation)
       }
-    } catch {
-      on(
-        .notStarted(
-          SpeechError(
-            .invalidSetting, "The transcriber's helper can't be started: \(error).",
-            remedy: "Check transcriber.command; config/recipes has commands that work.")))
     }
   }
 
-  private func hear(_ event: Subprocess.Event) {
-    switch event {
-    case .output(let bytes):
-      let speaker = process?.processID
-      for line in lines.lines(of: bytes) {
-        if let message = HelperMessage(line: line) { on(.message(message)) }
-        // What a message led to may have been the end of this process, and the start of another.
-        if process?.processID != speaker { return }
-      }
-      if lines.isOverlong { on(.ended("wrote a line of over \(HelperMessage.lineLimit >> 10) KiB")) }
-    case .diagnostics(let bytes):
-      if session.phase == .starting { complaint = Array((complaint + bytes).suffix(4_096)) }
-    case .drained: on(.drained)
-    case .exited(let exit):
-      process = nil
-      let lastLine = String(decoding: complaint, as: UTF8.self).split(whereSeparator: \.isNewline).last
-      let why = session.phase == .starting ? lastLine.map { ": " + $0.prefix(200) } ?? "" : ""
-      on(.ended("ended with \(exit)\(why)"))
+  private static func line(of process: Subprocess) async -> Result<[UInt8]?, SystemError> {
+    do throws(SystemError) {
+      return .success(try await process.readLine(limit: HelperMessage.lineLimit))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  /// False when it has come too late.
+  private func take(_ process: Subprocess, _ generation: Int) -> Bool {
+    if generation != self.generation { return false }
+    self.process = process
+    return true
+  }
+
+  private func on(_ event: HelperSession.Event, from generation: Int) {
+    if generation == self.generation { on(event) }
+  }
+
+  /// Does what the helper's next line says; false when there will be none.
+  private func hear(_ line: Result<[UInt8]?, SystemError>, of process: Subprocess, _ generation: Int) async -> Bool {
+    switch line {
+    case .success(let line?):
+      if let message = HelperMessage(line: line) { on(.message(message), from: generation) }
+      return generation == self.generation
+    case .failure:
+      on(.ended("wrote a line of over \(HelperMessage.lineLimit >> 10) KiB"), from: generation)
+      return false
+    case .success(nil): break
+    }
+    // Without its output it is of no use, should it still run.
+    let exit = await process.end(grace: .milliseconds(500))
+    // What it wrote to its standard error is told only while it was starting: later it may have written there what it heard.
+    let errors = await process.errorOutput
+    let complaint = session.phase == .starting ? errors.split(whereSeparator: \.isNewline).last : nil
+    on(.ended("ended with \(exit.inWords)" + (complaint.map { ": \($0.prefix(200))" } ?? "")), from: generation)
+    return false
+  }
+
+  private func send(_ request: HelperRequest) {
+    guard let process else { return }
+    let generation = generation
+    sending = Task { [weak self, before = sending] in
+      await before?.value
+      // A helper that does not read any more ends soon or is killed at the deadline.
+      guard (try? await process.write(request.line)) != nil else { return }
+      await self?.on(.drained, from: generation)
     }
   }
 }

@@ -104,7 +104,8 @@ public enum Files {
     }
   }
 
-  private static func syncFolder(of path: String) {
+  /// Makes a rename or link in the folder of `path` outlast a power cut.
+  public static func syncFolder(of path: String) {
     let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     if descriptor < 0 { return }

@@ -1,11 +1,12 @@
 /// Transport: WebSocket (RFC 6455) client and server over TCP and OpenSSL, and Unix sockets, on the poll-loop executor.
-import Crypto
-import System
+///
+/// The walk of a byte: `Dialer` (names, addresses, proxy) → `Channel` (plain or TLS) → `Opening` (handshakes, one deadline) →
+/// `ByteStream` (read and write readiness) → `FrameDecoder` → `WebSocket`. Nothing here knows what a gateway is.
 
-/// Why a socket could not be opened or was lost. `kind` decides what the link does; `description` is for people.
+/// Why a socket could not be opened. `kind` decides what the caller does; `description` is a sentence for people.
 public struct TransportError: Error, Sendable, Equatable, CustomStringConvertible {
   public enum Kind: Sendable, Equatable {
-    /// The URL can't be used.
+    /// The URL, the path of a socket or a header can't be used.
     case address
     case nameNotFound
     case refused
@@ -19,7 +20,10 @@ public struct TransportError: Error, Sendable, Equatable, CustomStringConvertibl
     /// The server did not upgrade to WebSocket; carries its HTTP status, 0 when it spoke no HTTP.
     case notUpgraded(Int)
     case proxy
+    /// The peer went away in the middle of the opening.
     case lost
+    /// The task that wanted the socket was cancelled.
+    case cancelled
   }
   public let kind: Kind
   public let description: String
@@ -29,7 +33,10 @@ public struct TransportError: Error, Sendable, Equatable, CustomStringConvertibl
   }
 }
 
-/// How a socket ended. Codes of RFC 6455 §7.4; 1005 = closed without a code, 1006 = lost without a close frame.
+/// How a socket ended, or why one call on it failed.
+///
+/// Codes of RFC 6455 §7.4; 1005 = closed without a code, 1006 = lost without a close frame. Code 0 is never on the wire: only
+/// the call that threw it failed (`cancelled`, `tooMuchUnsent`), and the socket is as it was.
 public struct Closure: Error, Sendable, Equatable, CustomStringConvertible {
   public let code: UInt16
   public let reason: String
@@ -40,7 +47,19 @@ public struct Closure: Error, Sendable, Equatable, CustomStringConvertible {
     self.reason = reason
     self.isClean = isClean
   }
-  public var description: String { "closed \(code)\(reason.isEmpty ? "" : " \(reason)")" }
+
+  /// The waiting task was cancelled. What it was sending may still go out.
+  public static let cancelled = Closure(code: 0, reason: "cancelled", isClean: false)
+  /// More than 64 MiB wait to be sent: the peer reads too slowly, and this message was not taken.
+  public static let tooMuchUnsent = Closure(code: 0, reason: "too much is waiting to be sent", isClean: false)
+
+  static func lost(_ why: String) -> Closure { Closure(code: 1006, reason: why, isClean: false) }
+
+  /// Whether the socket itself has ended.
+  public var isFinal: Bool { code != 0 }
+  public var description: String {
+    (isFinal ? "closed \(code)" : "failed") + (reason.isEmpty ? "" : " \(reason)")
+  }
 }
 
 /// A message as it came: its bytes, and whether it was text (then it is UTF-8, checked).
@@ -50,72 +69,5 @@ public struct Message: Sendable, Equatable {
   public init(bytes: [UInt8], isText: Bool) {
     self.bytes = bytes
     self.isText = isText
-  }
-}
-
-/// Where a WebSocket is: scheme, host, port and path of a URL.
-public struct Endpoint: Sendable, Hashable, CustomStringConvertible {
-  public let isTLS: Bool
-  /// A name, an IPv4 address, or an IPv6 address without brackets.
-  public let host: String
-  public let port: UInt16
-  /// The context path, with a leading slash.
-  public let path: String
-  public init(isTLS: Bool, host: String, port: UInt16, path: String = "/") {
-    self.isTLS = isTLS
-    self.host = host
-    self.port = port
-    self.path = path
-  }
-  /// `host:port` as it stands in a `Host` header; IPv6 in brackets.
-  public var authority: String { (host.contains(":") ? "[\(host)]" : host) + ":\(port)" }
-  /// The URL, the path only when it is not `/`.
-  public var description: String { (isTLS ? "wss://" : "ws://") + authority + (path == "/" ? "" : path) }
-}
-
-/// Which server certificate is accepted (protocol §8).
-public enum Trust: Sendable, Equatable {
-  /// The system's trust store and the host's name decide.
-  case system
-  /// Exactly the leaf with this SHA-256, whatever the system thinks.
-  case pinned([UInt8])
-}
-
-/// What a client may set for one connection.
-public struct ConnectOptions: Sendable {
-  public var trust: Trust = .system
-  /// Added to the upgrade request, on `wss` only.
-  public var headers: [(name: String, value: String)] = []
-  /// From the first name look-up to the upgrade.
-  public var timeout: Duration = .seconds(15)
-  /// The longest message taken, in bytes; more closes with 1009.
-  public var maxMessage = 26_214_400
-  /// Proxy for this connection; nil = none.
-  public var proxy: Proxy?
-  public init() {}
-}
-
-/// An HTTP proxy that is asked to CONNECT.
-public struct Proxy: Sendable, Equatable {
-  public var endpoint: Endpoint
-  /// `user:password`, or nil.
-  public var credentials: String?
-  public init(endpoint: Endpoint, credentials: String? = nil) {
-    self.endpoint = endpoint
-    self.credentials = credentials
-  }
-}
-
-/// The upgrade request as the server side saw it.
-public struct UpgradeRequest: Sendable {
-  public let path: String
-  /// Names in small letters; a repeated header's values joined with ", ".
-  public let headers: [String: String]
-  /// The peer's address without port.
-  public let remoteAddress: String
-  public init(path: String, headers: [String: String], remoteAddress: String) {
-    self.path = path
-    self.headers = headers
-    self.remoteAddress = remoteAddress
   }
 }

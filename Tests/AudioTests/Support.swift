@@ -33,7 +33,9 @@ final class TestServer: Sendable {
   }
 
   /// Plays a tone into the microphone (or another sink) with another program than ours, until the player is ended.
-  func playTone(_ hertz: Double = 440, seconds: Int = 30, into sink: String = "mic_in", rate: Int = 48_000) throws -> Child {
+  func playTone(_ hertz: Double = 440, seconds: Int = 30, into sink: String = "mic_in", rate: Int = 48_000) throws
+    -> Child
+  {
     let path = folder + "/tone-\(hertz)-\(rate)-\(seconds).wav"
     if !Files.exists(path) {
       let second = PCM.tone(hertz, seconds: Double(seconds), rate: rate, amplitude: 0.5)
@@ -50,8 +52,7 @@ final class TestServer: Sendable {
 
 /// A child process that is ended with its owner.
 final class Child: Sendable {
-  // nonisolated(unsafe): only started and ended, by one test.
-  nonisolated(unsafe) let process = Process()
+  let process = Process()
 
   init(_ arguments: [String], environment: [String: String] = [:], output: FileHandle? = nil) throws {
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -67,7 +68,8 @@ final class Child: Sendable {
 
   func end() {
     if process.isRunning {
-      process.terminate()
+      // Not SIGTERM: paplay plays to the end then.
+      kill(process.processIdentifier, SIGKILL)
       process.waitUntilExit()
     }
   }
@@ -136,7 +138,9 @@ extension PCM {
   /// The frequency by rising zero crossings, over the part that is not silent.
   var hertz: Double {
     var rising: [Int] = []
-    for index in samples.indices.dropFirst() where samples[index - 1] < 0 && samples[index] >= 0 { rising.append(index) }
+    for index in samples.indices.dropFirst() where samples[index - 1] < 0 && samples[index] >= 0 {
+      rising.append(index)
+    }
     guard rising.count > 2 else { return 0 }
     return Double(rising.count - 1) * Double(rate) / Double(rising.last! - rising.first!)
   }

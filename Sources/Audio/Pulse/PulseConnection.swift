@@ -73,17 +73,18 @@ actor PulseConnection {
       throw AudioError(.serverUnavailable, "libpulse could not make a connection.")
     }
     self.context = context
+    if pulse.pa_context_connect(context, address, PA_CONTEXT_NOAUTOSPAWN, nil) < 0 {
+      let error = unavailable(pulse.pa_context_errno(context))
+      reset(error)
+      throw error
+    }
+    // Only now: a refusal during connect is its result, and nothing else can happen before this thread is back in its loop.
     // Unretained: `drop` takes the callback back before this actor goes.
     pulse.pa_context_set_state_callback(
       context,
       { _, me in
         Unmanaged<PulseConnection>.fromOpaque(me!).takeUnretainedValue().assumeIsolated { $0.contextChanged() }
       }, Unmanaged.passUnretained(self).toOpaque())
-    if pulse.pa_context_connect(context, address, PA_CONTEXT_NOAUTOSPAWN, nil) < 0 {
-      let error = unavailable(pulse.pa_context_errno(context))
-      reset(error)
-      throw error
-    }
   }
 
   private func contextChanged() {

@@ -1,0 +1,110 @@
+# TalkNode's set-up, build and checks. `make` lists the targets. Each one installs the Debian packages it needs first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+# The steps share one build folder and one package database.
+.NOTPARALLEL:
+
+SWIFT ?= swift
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Where a user unit belongs depends on who installs: with the machine's packages, by hand for all, or for one person.
+UNIT_DIR ?= $(if $(filter /usr,$(PREFIX)),/usr/lib/systemd/user,$(if $(filter $(HOME)/%,$(PREFIX)),$(HOME)/.config/systemd/user,/etc/systemd/user))
+# Arguments for `make demo` and `make bench`: make demo ARGS=--live
+ARGS ?=
+
+PACKAGES := config/install-packages
+SOURCES := Package.swift $(shell find Sources -type f)
+RELEASE := .build/release/talknode
+# One executable with the Swift runtime inside and no symbols. Always these flags: others would build everything again.
+RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
+FORMATTED := Sources Tests Package.swift
+VENV := .build/venv
+
+.PHONY: help demo test build install uninstall bench lint format fuzz sanitize conformance deb clean \
+  packages-build packages-run packages-test toolchain unit-tests
+
+help: ## list these targets
+	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
+	  printf '  make %-12s %s\n' "$$target" "$$text"; done
+
+demo: packages-run ## pair this machine with a gateway on loopback and let its agent call every command (ARGS="--live", …)
+	@echo "Building (about a minute the first time)."
+	@$(SWIFT) build --product talknode -j $(JOBS) --quiet
+	@.build/debug/talknode demo $(ARGS)
+
+test: packages-run packages-test unit-tests conformance ## everything that must pass: the test suites, then the conformance clients
+
+unit-tests: packages-run packages-test toolchain
+	$(SWIFT) build --build-tests -j $(JOBS) --quiet
+	$(SWIFT) test --skip-build --disable-xctest
+
+build: $(RELEASE) ## the program as it is installed: .build/release/talknode
+
+$(RELEASE): $(SOURCES) | packages-build toolchain
+	$(SWIFT) build $(RELEASE_FLAGS) --product talknode
+	@touch $@
+
+install: $(RELEASE) ## install program, user unit and sample configuration (PREFIX=/usr/local, DESTDIR=)
+	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
+	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
+	install -d "$(DESTDIR)$(UNIT_DIR)"
+	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	@echo "Start it with: systemctl --user daemon-reload && systemctl --user enable --now talknode"
+
+uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
+	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
+
+deb: $(RELEASE) ## a Debian package of the release build in .build
+	@packaging=$$(mktemp -d); trap 'rm -rf "$$packaging"' EXIT; \
+	  $(MAKE) install PREFIX=/usr DESTDIR="$$packaging" >/dev/null; config/make-deb "$$packaging" .build
+
+bench: packages-run packages-test $(RELEASE) ## measure size, start, latency, memory and wake-ups against their targets (ARGS=--json)
+	@TALKNODE_BENCH=1 $(SWIFT) build $(RELEASE_FLAGS) --product talknode-bench --quiet
+	@.build/release/talknode-bench --program $(RELEASE) $(ARGS)
+
+lint: packages-build toolchain ## check the format of every source file
+	$(SWIFT) format lint --strict -r $(FORMATTED)
+
+format: packages-build toolchain ## rewrite every source file in the project's format
+	$(SWIFT) format -i -r $(FORMATTED)
+
+fuzz: packages-build toolchain ## each decoder of foreign bytes against libFuzzer for 60 s (SECONDS_EACH=60)
+	@Tests/Fuzz/run $(or $(SECONDS_EACH),60)
+
+sanitize: packages-run packages-test toolchain ## the test suites under the thread and the address sanitizer
+	$(SWIFT) test --sanitize=thread --scratch-path .build-thread --disable-xctest -j $(JOBS)
+	$(SWIFT) test --sanitize=address --scratch-path .build-address --disable-xctest -j $(JOBS)
+
+conformance: packages-run packages-test $(VENV)/ready ## programs of other make against our gateway and our node
+	@$(SWIFT) build --product talknode -j $(JOBS) --quiet
+	@$(VENV)/bin/python Tests/Conformance/run.py --program .build/debug/talknode
+
+$(VENV)/ready: Tests/Conformance/requirements.txt | packages-test
+	rm -rf $(VENV)
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r Tests/Conformance/requirements.txt
+	@touch $@
+
+clean: ## remove everything that was built
+	rm -rf .build .build-*
+
+packages-build:
+	@$(PACKAGES) build
+packages-run: toolchain
+	@$(PACKAGES) build run
+packages-test:
+	@$(PACKAGES) test
+
+# A toolchain that is missing or too old gives errors that name neither; this says it in one sentence.
+toolchain: packages-build
+	@if ! command -v $(SWIFT) >/dev/null; then \
+	  echo "No Swift toolchain on PATH. Get Swift 6.2 or newer for this system at swift.org/install/linux, and put its usr/bin on PATH." >&2; exit 69; fi; \
+	version=$$($(SWIFT) --version 2>/dev/null | sed -nE 's/.*Swift version ([0-9.]+).*/\1/p' | head -n 1); \
+	if [ "$$(printf '%s\n' 6.2 "$$version" | sort -V | head -n 1)" != 6.2 ]; then \
+	  echo "$(SWIFT) is version $${version:-unknown}; TalkNode needs 6.2 or newer (swift.org/install/linux)." >&2; exit 69; fi

@@ -1,0 +1,238 @@
+import GatewayProtocol
+
+/// Which invokes run, wait, join another or are refused. Pure: the router performs its actions.
+///
+/// An *asker* is one invoke that waits for an answer; a *work* is one run of a module, which all askers with the same key share. A
+/// work whose askers have all gone is cancelled and left behind: its slot is free, but it is counted against its lane (its
+/// module) until it really ends, so that a wedged module can neither be started without bound nor hold up the others.
+struct InvokeQueue {
+  struct Limits: Sendable {
+    /// Works that somebody waits for.
+    var inFlight = 8
+    /// Works that wait for a slot.
+    var queued = 64
+    /// Works left behind, of one lane.
+    var leftBehind = 4
+    /// Outcomes kept for repeats.
+    var receipts = 256
+    /// The largest outcome kept, in bytes.
+    var receiptBytes = 65_536
+  }
+
+  typealias Asker = UInt64
+  /// Named after its first asker.
+  typealias Work = UInt64
+
+  /// An idempotency key is its asker's and its command's own: another gateway can't read an outcome by guessing a key.
+  struct Key: Hashable {
+    let origin: Invocation.Origin
+    let command: String
+    let key: String
+  }
+
+  struct Request: Equatable {
+    let invokeID: String
+    let command: String
+    let lane: Int
+    let key: Key?
+  }
+
+  enum Event {
+    /// An invoke has come. Askers are numbered upward.
+    case arrived(Asker, Request)
+    /// Its deadline has passed.
+    case expired(Asker)
+    /// `node.invoke.cancel`.
+    case cancelled(invokeID: String)
+    /// The task that waited for the answer was cancelled.
+    case withdrawn(Asker)
+    case finished(Work, InvokeOutcome)
+    /// These commands are switched off.
+    case revoked([String: CommandError])
+    case stopped
+  }
+
+  enum Action: Equatable {
+    /// Run the module for this asker.
+    case start(Work)
+    /// Cancel the run. Its `finished` is still awaited.
+    case abandon(Work)
+    case answer(Asker, InvokeOutcome, isRepeat: Bool)
+  }
+
+  private struct Running {
+    let request: Request
+    var askers: [Asker]
+    var isLeftBehind = false
+  }
+
+  private struct Receipt {
+    let outcome: InvokeOutcome
+    var lastUse: UInt64
+  }
+
+  let limits: Limits
+  private var waiting: [Work] = []
+  private var works: [Work: Running] = [:]
+  private var askers: [Asker: (invokeID: String, work: Work)] = [:]
+  private var shared: [Key: Work] = [:]
+  private var leftBehind: [Int: Int] = [:]
+  private var receipts: [Key: Receipt] = [:]
+  private var uses: UInt64 = 0
+  private var isStopped = false
+
+  init(limits: Limits = Limits()) { self.limits = limits }
+
+  /// Works in their slots.
+  private(set) var inFlight = 0
+  var queued: Int { waiting.count }
+  var unanswered: Int { askers.count }
+  var kept: Int { receipts.count }
+  func leftBehind(of lane: Int) -> Int { leftBehind[lane] ?? 0 }
+
+  mutating func on(_ event: Event) -> [Action] {
+    switch event {
+    case .arrived(let asker, let request): return arrive(asker, request)
+    case .expired(let asker): return leave([asker], .timedOut)
+    case .withdrawn(let asker): return leave([asker], .cancelled)
+    case .cancelled(let invokeID):
+      return leave(askers.filter { $0.value.invokeID == invokeID }.keys.sorted(), .cancelled)
+    case .finished(let work, let outcome): return finish(work, outcome)
+    case .revoked(let refusals):
+      return askers.keys.sorted().flatMap { asker -> [Action] in
+        guard let entry = askers[asker], let refusal = refusals[works[entry.work]!.request.command] else { return [] }
+        return leave([asker], .failure(refusal.json))
+      }
+    case .stopped:
+      isStopped = true
+      return leave(askers.keys.sorted(), .failure(CommandError.unavailable("the node is stopping").json))
+    }
+  }
+
+  // MARK: Coming
+
+  private mutating func arrive(_ asker: Asker, _ request: Request) -> [Action] {
+    func refuse(_ error: CommandError) -> [Action] { [.answer(asker, .failure(error.json), isRepeat: false)] }
+    if isStopped { return refuse(.unavailable("the node is stopping")) }
+    if let key = request.key, let outcome = receipt(key) { return [.answer(asker, outcome, isRepeat: true)] }
+    if askers.count >= limits.inFlight + limits.queued { return refuse(.busy) }
+    if let key = request.key, let work = shared[key] {
+      works[work]!.askers.append(asker)
+      askers[asker] = (request.invokeID, work)
+      return []
+    }
+    if isWedged(request.lane) { return refuse(.wedged(request.command)) }
+    let hasSlot = inFlight < limits.inFlight
+    if !hasSlot && waiting.count >= limits.queued { return refuse(.busy) }
+    works[asker] = Running(request: request, askers: [asker])
+    askers[asker] = (request.invokeID, asker)
+    if let key = request.key { shared[key] = asker }
+    if !hasSlot {
+      waiting.append(asker)
+      return []
+    }
+    inFlight += 1
+    return [.start(asker)]
+  }
+
+  private func isWedged(_ lane: Int) -> Bool { leftBehind(of: lane) >= limits.leftBehind }
+
+  // MARK: Going
+
+  /// These askers get `outcome` now, whatever their work does.
+  private mutating func leave(_ leaving: [Asker], _ outcome: InvokeOutcome) -> [Action] {
+    var actions: [Action] = []
+    for asker in leaving {
+      guard let work = askers.removeValue(forKey: asker)?.work else { continue }
+      actions.append(.answer(asker, outcome, isRepeat: false))
+      works[work]!.askers.removeAll { $0 == asker }
+      guard works[work]!.askers.isEmpty else { continue }
+      let request = works[work]!.request
+      if let key = request.key { shared[key] = nil }
+      if let place = waiting.firstIndex(of: work) {
+        // It never ran, so nothing is kept: the same key may run it later.
+        waiting.remove(at: place)
+        works[work] = nil
+      } else {
+        keep(outcome, for: request.key)
+        works[work]!.isLeftBehind = true
+        leftBehind[request.lane, default: 0] += 1
+        inFlight -= 1
+        actions.append(.abandon(work))
+      }
+    }
+    return actions + fillSlots()
+  }
+
+  private mutating func finish(_ work: Work, _ outcome: InvokeOutcome) -> [Action] {
+    guard let running = works.removeValue(forKey: work) else { return [] }
+    if running.isLeftBehind {
+      let left = leftBehind(of: running.request.lane) - 1
+      leftBehind[running.request.lane] = left == 0 ? nil : left
+      return []
+    }
+    inFlight -= 1
+    if let key = running.request.key { shared[key] = nil }
+    keep(outcome, for: running.request.key)
+    var actions: [Action] = []
+    for (index, asker) in running.askers.enumerated() {
+      askers[asker] = nil
+      actions.append(.answer(asker, outcome, isRepeat: index > 0))
+    }
+    return actions + fillSlots()
+  }
+
+  private mutating func fillSlots() -> [Action] {
+    var actions: [Action] = []
+    while !isStopped, inFlight < limits.inFlight, !waiting.isEmpty {
+      let work = waiting.removeFirst()
+      let request = works[work]!.request
+      if isWedged(request.lane) {
+        if let key = request.key { shared[key] = nil }
+        for asker in works.removeValue(forKey: work)!.askers {
+          askers[asker] = nil
+          actions.append(.answer(asker, .failure(CommandError.wedged(request.command).json), isRepeat: false))
+        }
+      } else {
+        inFlight += 1
+        actions.append(.start(work))
+      }
+    }
+    return actions
+  }
+
+  // MARK: Receipts
+
+  private mutating func receipt(_ key: Key) -> InvokeOutcome? {
+    uses += 1
+    receipts[key]?.lastUse = uses
+    return receipts[key]?.outcome
+  }
+
+  private mutating func keep(_ outcome: InvokeOutcome, for key: Key?) {
+    guard let key, limits.receipts > 0 else { return }
+    switch outcome {
+    case .success(let text): if (text?.count ?? 0) > limits.receiptBytes { return }
+    case .failure(let error):
+      // "Try again" is no outcome: the retry comes with the same key.
+      if error["retryable"]?.bool == true { return }
+    }
+    if receipts.count >= limits.receipts, let oldest = receipts.min(by: { $0.value.lastUse < $1.value.lastUse })?.key {
+      receipts[oldest] = nil
+    }
+    uses += 1
+    receipts[key] = Receipt(outcome: outcome, lastUse: uses)
+  }
+}
+
+extension InvokeOutcome {
+  static let timedOut = InvokeOutcome.failure(CommandError.unavailable("node invoke timed out").json)
+  static let cancelled = InvokeOutcome.failure(CommandError.unavailable("node invoke cancelled").json)
+}
+
+extension CommandError {
+  static let busy = unavailable("too many commands are waiting on this node.", retryAfterMs: 1000)
+  static func wedged(_ command: String) -> CommandError {
+    unavailable("earlier calls of \(command)'s module were given up and have not ended yet.", retryAfterMs: 5000)
+  }
+}

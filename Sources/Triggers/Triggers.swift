@@ -1,0 +1,31 @@
+/// Triggers: what starts and ends a capture by hand: keys read from evdev, the desktop's GlobalShortcuts portal, signals. They say "key
+/// down" and "key up"; what that means is the conversation's business.
+import System
+
+/// Why a trigger can't work, and what to do.
+public struct TriggerError: Error, Sendable, Equatable, CustomStringConvertible {
+  public enum Code: String, Sendable {
+    case setting = "TRIGGER_SETTING_INVALID"
+    case notFound = "TRIGGER_DEVICE_NOT_FOUND"
+    case notPermitted = "TRIGGER_NOT_PERMITTED"
+    case unavailable = "TRIGGER_UNAVAILABLE"
+  }
+  public let code: Code
+  public let summary: String
+  public let remedy: String?
+  public init(_ code: Code, _ summary: String, remedy: String? = nil) {
+    self.code = code
+    self.summary = summary
+    self.remedy = remedy
+  }
+  public var description: String { remedy.map { "\(summary) \($0)" } ?? summary }
+}
+
+/// What a trigger tells: a person wants to talk, or has ended.
+public enum TriggerSignal: Sendable, Equatable {
+  case start
+  case stop
+  /// Start when idle, stop when capturing.
+  case toggle
+  case cancel
+}

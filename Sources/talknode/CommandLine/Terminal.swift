@@ -1,0 +1,77 @@
+import Glibc
+import GatewayProtocol
+import System
+
+/// Where a command's words go: data to standard output, everything else to standard error.
+struct Terminal: Sendable {
+  /// Whether standard output shows colours. Never with NO_COLOR (no-color.org) or into a file.
+  let isColoured: Bool
+  /// Whether a person can answer questions.
+  let isInteractive: Bool
+  private let output: @Sendable ([UInt8]) -> Void
+  private let diagnostics: @Sendable ([UInt8]) -> Void
+
+  /// The process's own.
+  init(environment: [String: String]) {
+    let noColour = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
+    isColoured = isatty(STDOUT_FILENO) == 1 && !noColour && environment["TERM"] != "dumb"
+    isInteractive = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1
+    output = { Terminal.write($0, to: STDOUT_FILENO) }
+    diagnostics = { Terminal.write($0, to: STDERR_FILENO) }
+  }
+
+  /// Into memory, for tests.
+  init(output: @escaping @Sendable ([UInt8]) -> Void, diagnostics: @escaping @Sendable ([UInt8]) -> Void) {
+    isColoured = false
+    isInteractive = false
+    self.output = output
+    self.diagnostics = diagnostics
+  }
+
+  /// A line of data.
+  func print(_ line: String) { output(Array((line + "\n").utf8)) }
+  /// A JSON object on a line of its own.
+  func print(_ json: JSON) { output(json.encoded() + [UInt8(ascii: "\n")]) }
+  /// Bytes as they are.
+  func print(bytes: [UInt8]) { output(bytes) }
+  /// A line for the person who watches.
+  func note(_ line: String) { diagnostics(Array((line + "\n").utf8)) }
+  /// The same without a line end, for a question.
+  func prompt(_ text: String) { diagnostics(Array(text.utf8)) }
+
+  func show(_ failure: Failure) {
+    note("talknode: \(failure.summary)")
+    if let cause = failure.cause { note("  cause: \(cause)") }
+    if let remedy = failure.remedy { note("  try:   \(remedy)") }
+  }
+
+  enum Style: String, Sendable {
+    case good = "32"
+    case warning = "33"
+    case bad = "31"
+    case faint = "2"
+    case strong = "1"
+  }
+
+  /// `text`, coloured where colours show.
+  func styled(_ text: String, _ style: Style) -> String { isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text }
+
+  /// Rows in columns that line up, two spaces between.
+  func print(table rows: [[String]]) {
+    let columns = rows.map(\.count).max() ?? 0
+    let widths = (0..<columns).map { column in rows.map { $0.count > column ? $0[column].count : 0 }.max() ?? 0 }
+    for row in rows {
+      let cells = row.enumerated().map { index, cell in
+        index == row.count - 1 ? cell : cell + String(repeating: " ", count: widths[index] - cell.count)
+      }
+      print(cells.joined(separator: "  "))
+    }
+  }
+
+  private static func write(_ bytes: [UInt8], to descriptor: Int32) {
+    do { try Files.write(bytes, to: descriptor, named: "output") } catch {
+      // The reader has gone (`talknode status --follow | head -1`): end as SIGPIPE would have, which is not raised here.
+      if descriptor == STDOUT_FILENO { exit(error.code == EPIPE ? 141 : ExitStatus.ioError.code) }
+    }
+  }
+}

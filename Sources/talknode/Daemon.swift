@@ -1,0 +1,68 @@
+import Configuration
+import GatewayClient
+import Glibc
+import System
+
+/// The running program: what it is made of, in which order it starts, and what stops first.
+struct Daemon: Sendable {
+  let node: Node
+  private let lock: StateLock
+  private let control: ControlServer
+  private let signals: Signals
+  private let supervision: Supervision
+  private let sources: ConfigurationSources
+  private let environment: Environment
+
+  /// Takes the state folder. Fails where another daemon has it or a file can't be used.
+  init(_ context: Context, settings: Settings, loop: EventLoop) throws(Failure) {
+    let instance = context.instance
+    try instance.makeFolder()
+    lock = try StateLock(instance)
+    node = try Node(instance, settings: settings, environment: context.environment, loop: loop)
+    control = try ControlServer(instance: instance, handler: node, loop: loop)
+    do { signals = try Signals([SIGTERM, SIGINT, SIGHUP], loop: loop) } catch {
+      throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
+    }
+    supervision = Supervision(environment: context.environment, loop: loop)
+    sources = context.sources
+    environment = context.environment
+  }
+
+  /// Answers the control socket and begins the link. Ready means that both have begun, not that the gateway has answered.
+  func start() async {
+    await signals.start()
+    await control.start()
+    await node.start()
+    await supervision.ready(await node.status().sentence)
+  }
+
+  /// Returns when a signal asks for the end.
+  func untilStopped() async {
+    let reports = Task { [node, supervision] in
+      for await status in await node.statuses() { await supervision.report(status.sentence) }
+    }
+    for await signal in signals.stream {
+      if signal != SIGHUP { break }
+      await reload()
+    }
+    reports.cancel()
+  }
+
+  /// No new requests, then the link, then what runs, then the devices.
+  func stop() async {
+    await supervision.stopping()
+    await control.stop()
+    await node.stop()
+    await signals.stop()
+  }
+
+  /// SIGHUP: settings that can be read count from now on; wrong ones change nothing.
+  private func reload() async {
+    let layers = LayeredSettings(from: sources)
+    for problem in layers.problems { Log.warning(problem.description) }
+    if !layers.errors.isEmpty { return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.") }
+    Context.configureLog(layers.settings, environment)
+    await node.apply(layers.settings)
+    Log.info("The settings were read anew.")
+  }
+}

@@ -1,0 +1,89 @@
+import Configuration
+import GatewayProtocol
+import NodeKit
+
+/// How the demo shows one capability: what has to be there, and what its commands are asked. A file each; the list is in `Modules`.
+protocol Demonstration: Sendable {
+  /// The modules' word.
+  var capability: Capability { get }
+  /// Makes ready what the steps need (a sample source, a daemon of the demo's own) before the node starts. What it starts it ends through
+  /// `stage.atEnd`. Throws the reason why its steps are skipped.
+  func prepare(_ stage: Stage) async throws(Skip)
+  /// What each command is asked. A command that is not named here is asked without params.
+  func steps(_ stage: Stage) -> [DemoStep]
+}
+
+extension Demonstration {
+  func prepare(_ stage: Stage) async throws(Skip) {}
+}
+
+/// One call of one command.
+struct DemoStep: Sendable {
+  /// Where what it answers comes from.
+  enum Source: String, Sendable { case machine, sample, live }
+
+  let command: String
+  let params: JSON
+  let source: Source
+  /// Looks at the payload and says in a few words what came back; throws what is wrong with it.
+  let describe: @Sendable (JSON) throws(Flaw) -> String
+
+  init(
+    _ command: String, params: JSON = [:], source: Source = .machine,
+    describe: @escaping @Sendable (JSON) throws(Flaw) -> String = { payload in DemoStep.short(payload) }
+  ) {
+    self.command = command
+    self.params = params
+    self.source = source
+    self.describe = describe
+  }
+
+  /// The answer is there, and wrong.
+  struct Flaw: Error, Sendable {
+    let sentence: String
+  }
+
+  /// JSON text that fits on a line.
+  static func short(_ json: JSON) -> String {
+    let text = json.text
+    return text.count <= 100 ? text : text.prefix(100) + "…"
+  }
+}
+
+/// Why something can't be shown here.
+struct Skip: Error, Sendable, Equatable {
+  let reason: String
+  let remedy: String?
+}
+
+/// What the demonstrations share.
+actor Stage {
+  /// A folder of the demo's own; it goes at the end.
+  nonisolated let folder: String
+  /// Where pictures and sounds are left for the person; nil = nowhere.
+  nonisolated let out: String?
+  /// Real cameras, microphones and speakers in place of the samples.
+  nonisolated let isLive: Bool
+  nonisolated let environment: Environment
+  /// What the demo's node runs with; demonstrations may change it while they prepare.
+  private(set) var settings: Settings
+  private var endings: [@Sendable () async -> Void] = []
+
+  init(folder: String, out: String?, isLive: Bool, environment: Environment, settings: Settings) {
+    self.folder = folder
+    self.out = out
+    self.isLive = isLive
+    self.environment = environment
+    self.settings = settings
+  }
+
+  func configure(_ change: @Sendable (inout Settings) -> Void) { change(&settings) }
+  func atEnd(_ ending: @escaping @Sendable () async -> Void) { endings.append(ending) }
+
+  /// Ends what was started, the last first.
+  func end() async {
+    let endings = self.endings.reversed()
+    self.endings = []
+    for ending in endings { await ending() }
+  }
+}

@@ -1,0 +1,206 @@
+import Configuration
+import Crypto
+import GatewayClient
+import GatewayProtocol
+import Glibc
+import NodeKit
+import System
+import Transport
+
+/// One device: its identity, the gateways it knows, the modules that answer for it, and the link to the active gateway. `run` serves it
+/// to the control socket, `pair` waits for its approvals, `demo` shows it, `invoke` asks it without a gateway.
+actor Node {
+  nonisolated let instance: Instance
+  nonisolated let loop: EventLoop
+  nonisolated let identity: DeviceIdentity
+  nonisolated let registry: GatewayRegistry
+  nonisolated let router: CommandRouter
+  nonisolated let switches: SwitchStore
+  nonisolated let audit: AuditLog
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+  private let startedAtMs = WallClock.milliseconds()
+  private let environment: Environment
+  private let services: Services
+  private let signs: UseSigns
+  private var settings: Settings
+  private var gateway: GatewayRecord?
+  private var link: GatewayLink?
+  private var linkStatus: LinkStatus?
+  private var pump: Task<Void, Never>?
+  private var observers: [UInt64: AsyncStream<NodeStatus>.Continuation] = [:]
+  private var lastObserver: UInt64 = 0
+
+  init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) throws(Failure) {
+    do throws(LinkError) {
+      let state = try StateFolder(path: instance.state)
+      identity = try DeviceIdentity.loadOrCreate(in: state)
+      registry = GatewayRegistry(state: state)
+    } catch {
+      throw Failure(error)
+    }
+    self.instance = instance
+    self.settings = settings
+    self.environment = environment
+    self.loop = loop
+    switches = SwitchStore(path: instance.switches)
+    audit = AuditLog(path: instance.audit)
+    services = Services(loop: loop)
+    signs = UseSigns(settings.signs, notifier: services.notifier, environment: environment, loop: loop)
+    router = CommandRouter(
+      modules: Modules.all(settings, services), switches: switches, audit: audit, sign: { [signs] in await signs.show($0) }, loop: loop)
+  }
+
+  // MARK: Life
+
+  /// Starts the modules, which no invoke of another waits for, and the link to the active gateway.
+  func start() async {
+    Task { await router.start() }
+    await connect()
+  }
+
+  /// Ends the link, then what runs, then the devices.
+  func stop() async {
+    await disconnect()
+    await router.stop()
+    await services.close()
+    for observer in observers.values { observer.finish() }
+    observers = [:]
+  }
+
+  /// Takes over settings that were read anew. The link is opened again only when it would say or do something else.
+  func apply(_ new: Settings) async {
+    let old = settings
+    settings = new
+    signs.choose(new.signs)
+    let isOther =
+      old.node.displayNameOrDefault != new.node.displayNameOrDefault
+      || old.gateway.headersOrDefault != new.gateway.headersOrDefault
+    switches.reload()
+    let active = await registry.active()
+    if isOther || gateway?.id != active?.id { await connect() } else { await link?.surfaceChanged() }
+  }
+
+  // MARK: Gateways
+
+  /// Connects to the active gateway anew.
+  private func connect() async {
+    await disconnect()
+    gateway = await registry.active()
+    guard let gateway else { return changed() }
+    let router = router
+    let link = GatewayLink(
+      gateway: gateway, identity: identity, registry: registry, client: clientInfo, loop: loop, options: linkOptions,
+      surface: { await router.surface() },
+      answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
+      cancelInvoke: { await router.cancel($0) })
+    self.link = link
+    let statuses = link.statuses()
+    pump = Task { for await status in statuses { took(status) } }
+    await link.start()
+  }
+
+  private func disconnect() async {
+    pump?.cancel()
+    pump = nil
+    let old = link
+    link = nil
+    linkStatus = nil
+    await old?.stop()
+  }
+
+  func use(_ id: String) async throws(Failure) {
+    do { try await registry.use(id) } catch { throw Failure(error) }
+    await connect()
+  }
+
+  func forget(_ id: String) async throws(Failure) {
+    // The link first: it would write a token that comes in at the last moment into a folder that is gone.
+    if gateway?.id == id { await disconnect() }
+    do { try await registry.forget(id) } catch { throw Failure(error) }
+    if gateway?.id == id { await connect() }
+  }
+
+  // MARK: Switches
+
+  /// Turns a capability on or off, tells the gateway, and returns the status once the gateway has looked at the new surface, at the
+  /// latest after 6 s.
+  func turn(_ name: String, on: Bool) async throws(Failure) -> NodeStatus {
+    do { try switches.set(name, enabled: on) } catch {
+      throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
+    }
+    await router.switchesChanged()
+    changed()
+    guard let link else { return status() }
+    let before = await link.status()
+    await link.surfaceChanged()
+    guard before.node.isConnected else { return status() }
+    let observer = statuses()
+    _ = try? await withDeadline(.seconds(6)) {
+      var hasLeft = false
+      for await status in observer {
+        guard let link = status.link else { return }
+        if link.node != before.node { hasLeft = true }
+        // Until the operator socket has asked, it is not known what the gateway made of the new surface.
+        let isLookedAt = link.surface != .unknown || !link.operator.isConnected
+        if hasLeft && link.node.isConnected && isLookedAt { return }
+      }
+    }
+    return status()
+  }
+
+  // MARK: Status
+
+  func status() -> NodeStatus {
+    NodeStatus(
+      version: Version.number, pid: getpid(), startedAtMs: startedAtMs, state: instance.state, deviceID: identity.id,
+      displayName: settings.node.displayNameOrDefault, link: linkStatus,
+      capabilities: CapabilityState.all(router.modules, switches))
+  }
+
+  /// The status now and at each change; who is slow gets the newest.
+  func statuses() -> AsyncStream<NodeStatus> {
+    lastObserver += 1
+    let id = lastObserver
+    let (stream, continuation) = AsyncStream.makeStream(of: NodeStatus.self, bufferingPolicy: .bufferingNewest(1))
+    continuation.onTermination = { [weak self] _ in Task { await self?.leave(id) } }
+    observers[id] = continuation
+    continuation.yield(status())
+    return stream
+  }
+
+  private func leave(_ id: UInt64) { observers[id] = nil }
+
+  private func took(_ status: LinkStatus) {
+    if link == nil || linkStatus == status { return }
+    linkStatus = status
+    changed()
+  }
+
+  private func changed() {
+    let status = status()
+    for observer in observers.values { observer.yield(status) }
+  }
+
+  // MARK: Asking the router
+
+  /// Runs a command for a person at this machine. `timeoutMs` 0 leaves the time to the module.
+  func invoke(_ command: String, params: JSON?, timeoutMs: Int64?) async -> InvokeOutcome {
+    let request = InvokeRequest(
+      id: Random.uuid(), nodeID: identity.id, command: command, paramsText: params?.encoded(), timeoutMs: timeoutMs)
+    return await router.handle(request, from: .local, payloadLimit: ProtocolLimits.payload)
+  }
+
+  private var linkOptions: LinkOptions {
+    var options = LinkOptions()
+    options.headers = settings.gateway.headerFields
+    options.proxy = { [variables = environment.variables] in Proxy.fromEnvironment(variables, for: $0) }
+    return options
+  }
+
+  private var clientInfo: ClientInfo {
+    ClientInfo(
+      displayName: settings.node.displayNameOrDefault, version: Version.number, modelIdentifier: "",
+      instanceID: String(identity.id.prefix(32)), locale: nil, userAgent: Version.userAgent)
+  }
+}

@@ -1,0 +1,74 @@
+import Glibc
+import System
+import Testing
+
+@testable import talknode
+
+/// Where a state folder's daemon is found, and that there is only one.
+@Suite struct InstanceTests {
+  private func environment(_ extra: [String: String] = [:]) -> Environment {
+    Environment(["HOME": "/home/ada"].merging(extra) { $1 })
+  }
+
+  @Test("the user's own state folder has its socket in the runtime folder, or below itself where there is none")
+  func own() {
+    let session = environment(["XDG_RUNTIME_DIR": "/run/user/7"])
+    #expect(Instance(state: nil, environment: session).socket == "/run/user/7/talknode/control.sock")
+    let bare = Instance(state: nil, environment: environment())
+    #expect(bare.state == "/home/ada/.local/state/talknode")
+    #expect(bare.socket == "/home/ada/.local/state/talknode/run/control.sock")
+    let moved = environment(["XDG_STATE_HOME": "/var/ada", "XDG_RUNTIME_DIR": "/run/user/7"])
+    #expect(Instance(state: nil, environment: moved).state == "/var/ada/talknode")
+    let relative = environment(["XDG_STATE_HOME": "not/absolute", "XDG_RUNTIME_DIR": "neither"])
+    #expect(Instance(state: nil, environment: relative) == bare)
+  }
+
+  @Test("another state folder never meets the user's own in one socket, under whatever name it is given")
+  func other() throws {
+    let folder = try Folder()
+    let session = environment(["XDG_RUNTIME_DIR": "/run/user/7"])
+    let other = Instance(state: folder.path, environment: session)
+    #expect(other.socket == folder.path + "/run/control.sock")
+    #expect(Instance(state: folder.path + "/", environment: session) == other)
+    #expect(Instance(state: folder.path + "/../" + folder.path.split(separator: "/").last!, environment: session) == other)
+    #expect(
+      Instance(state: "/home/ada/.local/state/talknode", environment: session).socket == "/run/user/7/talknode/control.sock")
+  }
+
+  @Test("a second daemon is refused and told the pid of the first; the lock goes with its owner")
+  func lock() throws {
+    let folder = try Folder()
+    let instance = Instance(state: folder.path, environment: environment())
+    var first: StateLock? = try StateLock(instance)
+    let failure = #expect(throws: Failure.self) { try StateLock(instance) }
+    #expect(failure?.code == "ALREADY_RUNNING")
+    #expect(failure?.summary.contains("(pid \(getpid()))") == true)
+    #expect(instance.lastDaemon == RunningDaemon(pid: getpid(), socket: instance.socket))
+    withExtendedLifetime(first) {}
+    first = nil
+    _ = try StateLock(instance)
+  }
+
+  @Test("a lock file that is damaged names nobody")
+  func damaged() throws {
+    let folder = try Folder()
+    let instance = Instance(state: folder.path, environment: environment())
+    for text in ["", "x\n/y\n", "12", "12\nrelative\n", "12\n/a\n/b\n"] {
+      try Files.writeAtomically(Array(text.utf8), to: instance.lockFile)
+      #expect(instance.lastDaemon == nil)
+    }
+  }
+}
+
+/// A folder that goes when the test ends.
+final class Folder: Sendable {
+  let path: String
+
+  init() throws {
+    var template = Array("/tmp/talknode-cli-XXXXXX".utf8CString)
+    guard mkdtemp(&template) != nil else { throw SystemError("mkdtemp", code: errno) }
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  deinit { try? Files.removeTree(path) }
+}

@@ -1,0 +1,57 @@
+/// TestSupport: what the tests of several rooms stand on.
+import Glibc
+import System
+
+/// Waits until `condition` holds; false when it still doesn't after `limit`, which is generous because it only counts for failures.
+public func eventually(within limit: Duration = .seconds(10), _ condition: () async throws -> Bool) async rethrows
+  -> Bool
+{
+  let end = Monotonic.now() + limit
+  while true {
+    if try await condition() { return true }
+    if Monotonic.now() > end { return false }
+    try? await Task.sleep(for: .milliseconds(2))
+  }
+}
+
+/// A folder of a test's own, removed with all in it when it goes.
+public final class TemporaryFolder: Sendable {
+  public let path: String
+
+  public init() {
+    var template = Array("/tmp/talknode-test-XXXXXX".utf8CString)
+    precondition(mkdtemp(&template) != nil, "no temporary folder")
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  deinit { try? Files.removeTree(path) }
+
+  /// The path of something in it.
+  public func callAsFunction(_ name: String) -> String { path + "/" + name }
+
+  /// Writes a file in it, with the folders it lies in.
+  public func write(_ name: String, _ text: String) throws {
+    let target = self(name)
+    if let slash = target.lastIndex(of: "/") { try Files.makeFolder(String(target[..<slash])) }
+    try Files.writeAtomically(Array(text.utf8), to: target)
+  }
+}
+
+/// Random numbers that can be had again: print `seed` with a failure (SplitMix64).
+public struct SeededRandom: RandomNumberGenerator {
+  public let seed: UInt64
+  private var state: UInt64
+
+  public init(seed: UInt64 = .random(in: 0 ... .max)) {
+    self.seed = seed
+    state = seed
+  }
+
+  public mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+    return word ^ (word >> 31)
+  }
+}
