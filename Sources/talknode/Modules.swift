@@ -1,14 +1,22 @@
 import Configuration
+import DeviceModule
 import NodeKit
 import NotifyModule
 import System
 
 /// The one list of what this node can do. A module here, and its demonstration, is all it takes to add a capability.
 enum Modules {
-  static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
-    [
+  static func all(
+    _ settings: Settings, _ services: Services, switches: SwitchStore, environment: Environment
+  ) -> [any CapabilityModule] {
+    let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier)
     ]
+    let device = DeviceModule(
+      deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: environment["LANG"],
+      home: environment.homeFolder, systemBus: services.systemBus, switches: switches,
+      consents: others.flatMap(\.commands).compactMap(\.consent))
+    return [device] + others
   }
 
   static let demonstrations: [any Demonstration] = [DeviceDemonstration(), NotifyDemonstration()]

@@ -48,7 +48,8 @@ actor Node {
     services = Services(loop: loop)
     signs = UseSigns(settings.signs, notifier: services.notifier, environment: environment, loop: loop)
     router = CommandRouter(
-      modules: Modules.all(settings, services), switches: switches, audit: audit,
+      modules: Modules.all(settings, services, switches: switches, environment: environment), switches: switches,
+      audit: audit,
       sign: { [signs] in await signs.show($0) }, loop: loop)
   }
 
