@@ -79,7 +79,8 @@ let package = Package(
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "TestSupport",
       ]),
   ],
   cxxLanguageStandard: .cxx17
