@@ -71,7 +71,9 @@ final class SoundChannel: Sendable {
       }
       return true
     }
-    if isTaken == nil { finish(.failure(SpeechError(.timeout, "Nobody took the speech for \(Int(patience.inSeconds)) s."))) }
+    if isTaken == nil {
+      finish(.failure(SpeechError(.timeout, "Nobody took the speech for \(Int(patience.inSeconds)) s.")))
+    }
     return isTaken ?? false
   }
 

@@ -16,7 +16,8 @@ public struct Utterance: Sendable {
   public var volume: Int?
 
   public init(
-    _ text: String, language: String? = nil, voice: String? = nil, rate: Int? = nil, pitch: Int? = nil, volume: Int? = nil
+    _ text: String, language: String? = nil, voice: String? = nil, rate: Int? = nil, pitch: Int? = nil,
+    volume: Int? = nil
   ) {
     self.text = text
     self.language = language

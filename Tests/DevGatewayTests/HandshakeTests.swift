@@ -21,7 +21,9 @@ struct HandshakeTests {
 
   @Test("A1: who does not connect in time is closed with 1000 and no reason")
   func silence() async throws {
-    try await withGateway { $0.handshakeTimeout = .milliseconds(20) } _: { gateway in
+    try await withGateway {
+      $0.handshakeTimeout = .milliseconds(20)
+    } _: { gateway in
       let closure = try await Peer.open(gateway).end()
       #expect(closure == Closure(code: 1000, reason: "", isClean: true))
     }
@@ -29,7 +31,9 @@ struct HandshakeTests {
 
   @Test("A1: after hello-ok the handshake's timer is gone")
   func timerEnds() async throws {
-    try await withGateway { $0.handshakeTimeout = .milliseconds(60) } _: { gateway in
+    try await withGateway {
+      $0.handshakeTimeout = .milliseconds(60)
+    } _: { gateway in
       let owner = try await gateway.owner()
       try await Task.sleep(for: .milliseconds(120))
       _ = try await owner.request("health")
@@ -62,7 +66,8 @@ struct HandshakeTests {
   func preAuthLimit() async throws {
     try await withGateway { gateway in
       let peer = try await Peer.open(gateway)
-      try await peer.send(#"{"type":"req","id":"1","method":"connect","params":""# + String(repeating: "x", count: 65_536) + "\"}")
+      try await peer.send(
+        #"{"type":"req","id":"1","method":"connect","params":""# + String(repeating: "x", count: 65_536) + "\"}")
       #expect(try await peer.end().code == 1009)
 
       let owner = try await gateway.owner()
@@ -116,7 +121,9 @@ struct HandshakeTests {
       var badge = try Badge.node(gateway.token)
       badge.caps = ["canvas", "device"]
       badge.commands = ["canvas.present", "device.info"]
-      #expect(try await gateway.admit(badge).hello?["pluginSurfaceUrls"]?["canvas"]?.string?.contains("/__openclaw__/cap/") == true)
+      #expect(
+        try await gateway.admit(badge).hello?["pluginSurfaceUrls"]?["canvas"]?.string?.contains("/__openclaw__/cap/")
+          == true)
       badge.maxProtocol = 3
       let peer = try await gateway.admit(badge)
       #expect(await peer.hello?["protocol"] == 4)

@@ -82,7 +82,9 @@ actor Peer {
     func find() -> JSON? { frames.first { $0["type"] == "res" && $0["id"]?.string == id } }
     _ = await eventually { find() != nil }
     let found = find()
-    guard case .response(let response) = try Frame(json: try #require(found, "no answer to \(id): \(String(describing: closure))"))
+    guard
+      case .response(let response) = try Frame(
+        json: try #require(found, "no answer to \(id): \(String(describing: closure))"))
     else { throw WireError(code: "TEST", message: "no response") }
     return response
   }

@@ -1,6 +1,7 @@
 import DevGateway
 import GatewayProtocol
 import System
+import TestSupport
 import Testing
 import Transport
 
@@ -134,19 +135,19 @@ func withHouse(
 
 extension DevGateway {
   /// The offer of a person who copied the URL and the shared token.
-  func offer(token: String? = nil) async throws -> GatewayOffer {
-    try GatewayOffer(endpoint: try #require(Endpoint(url: await url)), token: token ?? self.token)
+  func offer(token: String? = nil) throws -> GatewayOffer {
+    try GatewayOffer(endpoint: try #require(Endpoint(url: url)), token: token ?? self.token)
   }
 
-  func offer(_ profile: SetupProfile) async throws -> GatewayOffer {
-    try GatewayOffer(parsing: await makeSetupCode(profile: profile).text, nowMs: WallClock.milliseconds())
+  func offer(_ profile: SetupProfile) throws -> GatewayOffer {
+    try GatewayOffer(parsing: makeSetupCode(profile: profile).text, nowMs: WallClock.milliseconds())
   }
 
   /// Approves whatever is asked for, until `link` is complete: what a patient owner does.
   func approveAll(_ link: GatewayLink) async throws {
     try await eventually("all approvals are there") {
-      for device in await self.pendingDevices() { try? await self.approveDevice(device.requestID) }
-      for surface in await self.pendingSurfaces() { try? await self.approveSurface(surface.requestID) }
+      for device in self.pendingDevices() { try? self.approveDevice(device.requestID) }
+      for surface in self.pendingSurfaces() { try? self.approveSurface(surface.requestID) }
       return await link.status().isComplete
     }
   }

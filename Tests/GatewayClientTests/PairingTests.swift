@@ -175,7 +175,7 @@ struct PairingTests {
       await link.stop()
       let again = await desk.begin(link.gateway)
       try await eventually("both halves are back") { await again.status().isComplete }
-      #expect(await gateway.sessions().allSatisfy { $0.method == "device-token" })
+      #expect(await gateway.sessions().allSatisfy { $0.method == "deviceToken" })
       #expect(await gateway.pendingDevices().isEmpty)
     }
   }
