@@ -35,7 +35,7 @@ let package = Package(
     room("DeviceModule", ["NodeKit", "System"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
-    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),

@@ -165,7 +165,7 @@ public actor Mouth {
 
   private func synthesize(_ text: String, _ language: String?, _ speed: Double?, _ mine: UInt64) async throws(TalkError) {
     let rate = speed.map { Int(Double(synthesizer.options.rate) * $0) }
-    let audio = synthesizer.speak(Utterance(text: text, language: language, rate: rate))
+    let audio = synthesizer.speak(Utterance(text, language: language, rate: rate))
     current = audio
     var playback: Playback?
     var chunks = audio.makeAsyncIterator()
