@@ -34,6 +34,7 @@ let package = Package(
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("DeviceModule", ["NodeKit", "System"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),

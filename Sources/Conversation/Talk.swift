@@ -87,6 +87,36 @@ public actor Talk {
     continuation.resume(returning: .failed(.cancelled))
   }
 
+  // MARK: What could be done now
+
+  /// Why no microphone can be had; nil when one can, as far as is known without opening it.
+  public func microphoneChoice() async -> TalkError? {
+    do throws(AudioError) {
+      let inputs = try await sound.devices().filter { $0.direction == .input && !$0.isMonitor }
+      if !inputs.isEmpty { return nil }
+      return TalkError("UNAVAILABLE", "No microphone is connected.", remedy: "Plug one in: talknode audio list")
+    } catch {
+      return TalkError(error.code.rawValue, error.summary, remedy: error.remedy)
+    }
+  }
+
+  /// Each transcriber, and whether it could be used now.
+  public func transcriberFindings() async -> [TranscriberSet.Finding] { await transcribers.findings(link: await gateway()) }
+
+  /// Gives up the microphone, the voice and the helpers. What was said and not sent stays kept.
+  public func close() async {
+    for capture in captures.values { await capture.discard() }
+    captures = [:]
+    for delivery in deliveries.values { delivery.cancel() }
+    for (_, continuation) in requests { continuation.resume(returning: .failed(.cancelled)) }
+    requests = [:]
+    for observer in observers.values { observer.finish() }
+    observers = [:]
+    await mouth.hush()
+    await transcribers.stop()
+    await sound.close()
+  }
+
   // MARK: Showing
 
   public var phase: TalkNotice.Phase {
