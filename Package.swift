@@ -32,7 +32,7 @@ let package = Package(
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
-    room("DeviceModule", ["NodeKit", "System"]),
+    room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),

@@ -1,4 +1,5 @@
 import Configuration
+import DeviceModule
 import NodeKit
 import NotifyModule
 import System
@@ -6,9 +7,14 @@ import System
 /// The one list of what this node can do. A module here, and its demonstration, is all it takes to add a capability.
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
-    [
+    let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier)
     ]
+    let device = DeviceModule(
+      deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
+      home: services.environment.homeFolder, systemBus: services.systemBus, switches: services.switches,
+      consents: others.flatMap(\.commands).compactMap(\.consent))
+    return [device] + others
   }
 
   static let demonstrations: [any Demonstration] = [DeviceDemonstration(), NotifyDemonstration()]
@@ -17,12 +23,16 @@ enum Modules {
 /// What modules share. Nothing of it is opened before it is used.
 struct Services: Sendable {
   let loop: EventLoop
+  let switches: SwitchStore
+  let environment: Environment
   let sessionBus: SharedBus
   let systemBus: SharedBus
   let notifier: Notifier
 
-  init(loop: EventLoop) {
+  init(_ instance: Instance, environment: Environment, loop: EventLoop) {
     self.loop = loop
+    self.environment = environment
+    switches = SwitchStore(path: instance.switches)
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)

@@ -43,12 +43,13 @@ actor Node {
     self.settings = settings
     self.environment = environment
     self.loop = loop
-    switches = SwitchStore(path: instance.switches)
     audit = AuditLog(path: instance.audit)
-    services = Services(loop: loop)
+    services = Services(instance, environment: environment, loop: loop)
+    switches = services.switches
     signs = UseSigns(settings.signs, notifier: services.notifier, environment: environment, loop: loop)
     router = CommandRouter(
-      modules: Modules.all(settings, services), switches: switches, audit: audit,
+      modules: Modules.all(settings, services), switches: switches,
+      audit: audit,
       sign: { [signs] in await signs.show($0) }, loop: loop)
   }
 

@@ -99,8 +99,11 @@ enum CapabilitiesCommand {
 }
 
 extension Context {
+  /// What the modules of this state folder share; to be closed.
+  func services(_ loop: EventLoop) -> Services { Services(instance, environment: environment, loop: loop) }
+
   /// What there is to switch.
   func capabilities(_ switches: SwitchStore, _ loop: EventLoop) -> [CapabilityState] {
-    CapabilityState.all(Modules.all(Settings(), Services(loop: loop)), switches)
+    CapabilityState.all(Modules.all(Settings(), services(loop)), switches)
   }
 }

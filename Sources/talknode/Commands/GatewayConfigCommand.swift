@@ -20,7 +20,7 @@ enum GatewayConfigCommand {
     let context = Context(arguments, terminal)
     let loop = context.loop()
     defer { loop.stop() }
-    let modules = Modules.all(Settings(), Services(loop: loop))
+    let modules = Modules.all(Settings(), context.services(loop))
     let commands = needed(modules, SwitchStore(path: context.instance.switches))
     terminal.print(entry(commands, isLegacy: arguments.has(legacy)))
     let dangerous = modules.flatMap(\.commands).filter { $0.gatewayDefault == .dangerous && commands.contains($0.name) }
