@@ -73,7 +73,8 @@ actor CaptureSession {
       bound = Bound(link: link, sessionKey: key ?? "main")
     }
     let transcribers = await talk.transcribers.inOrder(link: bound?.link)
-    hearing = Hearing(transcribers: transcribers, request: TranscriptionRequest(rate: 16_000, language: talk.options.language))
+    hearing = Hearing(
+      transcribers: transcribers, request: TranscriptionRequest(rate: 16_000, language: talk.options.language))
   }
 
   private func listen() {

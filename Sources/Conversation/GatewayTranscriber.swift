@@ -123,7 +123,10 @@ actor RelaySession: Transcription {
       case .append(let id, let bytes): append(id, bytes)
       case .close(let id):
         let link = link
-        Task { _ = try? await link.request("talk.session.close", ["sessionId": .string(id)], as: .operator, timeout: .seconds(8)) }
+        Task {
+          _ = try? await link.request(
+            "talk.session.close", ["sessionId": .string(id)], as: .operator, timeout: .seconds(8))
+        }
       case .startTimer(let limit):
         timer?.cancel()
         timer = Task { [weak self] in

@@ -20,8 +20,11 @@ public actor KeptTranscripts {
       ])
     }
     init?(json: JSON) {
-      guard let id = json["id"]?.string, let text = json["text"]?.string, let atMs = json["atMs"]?.int else { return nil }
-      self.init(id: id, text: text, gatewayID: json["gatewayId"]?.string, sessionKey: json["sessionKey"]?.string, atMs: atMs)
+      guard let id = json["id"]?.string, let text = json["text"]?.string, let atMs = json["atMs"]?.int else {
+        return nil
+      }
+      self.init(
+        id: id, text: text, gatewayID: json["gatewayId"]?.string, sessionKey: json["sessionKey"]?.string, atMs: atMs)
     }
     public init(id: String, text: String, gatewayID: String?, sessionKey: String?, atMs: Int64) {
       self.id = id
@@ -48,7 +51,8 @@ public actor KeptTranscripts {
     all.removeAll { $0.id == kept.id }
     all.append(kept)
     if all.count > Self.limit {
-      Log.warning("More than \(Self.limit) transcripts wait to be sent; the oldest is given up. Send them: talknode ptt resend")
+      Log.warning(
+        "More than \(Self.limit) transcripts wait to be sent; the oldest is given up. Send them: talknode ptt resend")
       all.removeFirst(all.count - Self.limit)
     }
     try store(all)
@@ -82,7 +86,9 @@ public actor KeptTranscripts {
     loaded = all
     let bytes = JSON.array(all.map(\.json)).encoded()
     do { try Files.writeAtomically(bytes, to: path) } catch {
-      throw TalkError("STATE_UNUSABLE", "The transcript can't be written down: \(error).", remedy: "Make room, or check the permissions.")
+      throw TalkError(
+        "STATE_UNUSABLE", "The transcript can't be written down: \(error).",
+        remedy: "Make room, or check the permissions.")
     }
   }
 }

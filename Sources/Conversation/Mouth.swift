@@ -75,7 +75,8 @@ public actor Mouth {
   /// Speaks a text that a person wants to listen to.
   public func listen(to text: String, link: GatewayLink?, started: @Sendable () async -> Void) async -> Outcome {
     let spoken = SpokenText(language: options.language).text(of: VoiceDirective.parse(text).text)
-    let request = Request(method: "tts.speak", params: ["text": .string(spoken)], limit: .seconds(60), allowsSamples: false)
+    let request = Request(
+      method: "tts.speak", params: ["text": .string(spoken)], limit: .seconds(60), allowsSamples: false)
     return await speak(spoken, options.language, nil, link.map { ($0, request) }, started)
   }
 
@@ -143,7 +144,8 @@ public actor Mouth {
     let provider = answer["provider"]?.string ?? "the gateway"
     switch format {
     case .samples(let rate): return (PCM(littleEndian: bytes, rate: rate), provider)
-    case .headerless(let name): throw TalkError("invalid_audio_result", "The gateway sent sound without a rate (\(name)).")
+    case .headerless(let name):
+      throw TalkError("invalid_audio_result", "The gateway sent sound without a rate (\(name)).")
     case .container:
       do { return (try await AudioFile.decode(bytes), provider) } catch {
         throw TalkError(error.code.rawValue, error.summary, remedy: error.remedy)
@@ -163,7 +165,8 @@ public actor Mouth {
 
   // MARK: By this machine
 
-  private func synthesize(_ text: String, _ language: String?, _ speed: Double?, _ mine: UInt64) async throws(TalkError) {
+  private func synthesize(_ text: String, _ language: String?, _ speed: Double?, _ mine: UInt64) async throws(TalkError)
+  {
     let rate = speed.map { Int(Double(synthesizer.options.rate) * $0) }
     let audio = synthesizer.speak(Utterance(text, language: language, rate: rate))
     current = audio

@@ -48,8 +48,12 @@ public actor Talk {
 
   // MARK: Asking
 
-  public func start(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer { await ask { .start($0, owner, id: Random.uuid()) } }
-  public func once(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer { await ask { .once($0, owner, id: Random.uuid()) } }
+  public func start(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer {
+    await ask { .start($0, owner, id: Random.uuid()) }
+  }
+  public func once(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer {
+    await ask { .once($0, owner, id: Random.uuid()) }
+  }
   public func stop() async -> PushToTalk.Answer { await ask { .stop($0, id: Random.uuid()) } }
   public func cancel() async -> PushToTalk.Answer { await ask { .cancel($0, id: Random.uuid()) } }
 
@@ -101,7 +105,9 @@ public actor Talk {
   }
 
   /// Each transcriber, and whether it could be used now.
-  public func transcriberFindings() async -> [TranscriberSet.Finding] { await transcribers.findings(link: await gateway()) }
+  public func transcriberFindings() async -> [TranscriberSet.Finding] {
+    await transcribers.findings(link: await gateway())
+  }
 
   /// Gives up the microphone, the voice and the helpers. What was said and not sent stays kept.
   public func close() async {
@@ -271,7 +277,9 @@ public actor Talk {
     case .noReply: notify(.trouble("The agent gave no reply."))
     case .aborted: notify(.trouble("The agent's run was aborted."))
     case .failed(let reason):
-      notify(.trouble("The agent can't be asked: \(reason) What was said is kept if the gateway has not got it: talknode ptt last"))
+      notify(
+        .trouble(
+          "The agent can't be asked: \(reason) What was said is kept if the gateway has not got it: talknode ptt last"))
       await mouth.cue(.error)
     }
     return outcome

@@ -18,7 +18,9 @@ public actor TranscriberSet {
   private static let catalogLife: Duration = .seconds(60)
   private var gatewayReady: (gateway: String, isReady: Bool, at: Duration)?
 
-  public init(choice: TalkOptions.TranscriberChoice, command: CommandTranscriber?, pocketsphinx: PocketsphinxTranscriber) {
+  public init(
+    choice: TalkOptions.TranscriberChoice, command: CommandTranscriber?, pocketsphinx: PocketsphinxTranscriber
+  ) {
     self.choice = choice
     self.command = command
     self.pocketsphinx = pocketsphinx
@@ -41,9 +43,11 @@ public actor TranscriberSet {
   public func findings(link: GatewayLink?) async -> [Finding] {
     var findings: [Finding] = []
     if choice == .auto || choice == .gateway {
-      let absent = SpeechAvailability.absent(reason: "No gateway is connected.", remedy: "Pair with one: talknode pair CODE")
+      let absent = SpeechAvailability.absent(
+        reason: "No gateway is connected.", remedy: "Pair with one: talknode pair CODE")
       findings.append(
-        Finding(name: "gateway", availability: await link.map { GatewayTranscriber(link: $0) }?.availability() ?? absent))
+        Finding(
+          name: "gateway", availability: await link.map { GatewayTranscriber(link: $0) }?.availability() ?? absent))
     }
     if choice == .auto || choice == .command {
       let absent = SpeechAvailability.absent(
@@ -64,7 +68,9 @@ public actor TranscriberSet {
   private func isReady(_ transcriber: GatewayTranscriber, _ link: GatewayLink) async -> Bool {
     if await !link.status().operator.isConnected { return false }
     let now = Monotonic.now()
-    if let known = gatewayReady, known.gateway == link.gateway.id, now - known.at < Self.catalogLife { return known.isReady }
+    if let known = gatewayReady, known.gateway == link.gateway.id, now - known.at < Self.catalogLife {
+      return known.isReady
+    }
     let isReady = await transcriber.availability().isReady
     gatewayReady = (link.gateway.id, isReady, now)
     return isReady

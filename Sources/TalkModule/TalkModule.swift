@@ -69,7 +69,8 @@ public struct TalkModule: CapabilityModule {
         "captureId": .string(id), "transcript": transcript.map(JSON.string), "status": .string(status.rawValue),
       ])
     case .failed(.busy): throw CommandError("PTT_BUSY", "The previous turn is still finishing.", retryAfterMs: 1000)
-    case .failed(.cancelled): throw CommandError("PTT_CANCELLED", "A stop or cancel came before the microphone was open.")
+    case .failed(.cancelled):
+      throw CommandError("PTT_CANCELLED", "A stop or cancel came before the microphone was open.")
     case .failed(.unavailable(let code, let summary, let remedy)):
       throw CommandError(code, summary, remedy: remedy)
     }
