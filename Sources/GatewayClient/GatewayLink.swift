@@ -42,6 +42,8 @@ public actor GatewayLink {
   // What is known about the surface; see `GatewayLink+Surface`.
   var surface = SurfaceKnowledge()
   var serverVersion: String?
+  /// The gateway's main session, as the last hello named it.
+  private(set) var mainSession: String?
   var presence: String?
 
   /// Makes a link that is idle until `start`.
@@ -156,6 +158,9 @@ public actor GatewayLink {
     }
   }
 
+  /// The session a person talks in when none is chosen: the gateway's main one, `main` as long as it has not said (protocol §3.7).
+  public var mainSessionKey: String { mainSession ?? "main" }
+
   /// The events of one socket from now on, over all its connections; 256 (node) or 1024 (operator) may wait, then the oldest go.
   public nonisolated func events(of role: Role) -> AsyncStream<Frame.Event> {
     role == .node ? nodeEvents.listen() : operatorEvents.listen()
@@ -188,6 +193,7 @@ public actor GatewayLink {
 
   private func welcomed(_ role: Role, _ hello: HelloOK, _ channel: GatewayChannel) async {
     serverVersion = hello.serverVersion
+    mainSession = hello.mainSessionKey ?? mainSession
     guard isRunning else { return }
     if role == .node {
       await `operator`.start()

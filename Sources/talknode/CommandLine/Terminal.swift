@@ -36,6 +36,10 @@ struct Terminal: Sendable {
   func print(bytes: [UInt8]) { output(bytes) }
   /// A line for the person who watches.
   func note(_ line: String) { diagnostics(Array((line + "\n").utf8)) }
+  /// A line that is written over by the next; nothing where nobody watches.
+  func noteInPlace(_ line: String) {
+    if isInteractive { diagnostics(Array(("\r\u{1B}[K" + line.suffix(100)).utf8)) }
+  }
   /// The same without a line end, for a question.
   func prompt(_ text: String) { diagnostics(Array(text.utf8)) }
 

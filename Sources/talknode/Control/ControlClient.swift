@@ -52,8 +52,13 @@ struct ControlClient: Sendable {
   }
 
   /// Calls `onEvent` with the status now and at each change, until it returns false or the daemon ends.
-  func follow(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) {
-    try await send(.follow)
+  func follow(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) { try await stream(.follow, onEvent) }
+
+  /// The same for what goes on while a person talks.
+  func watch(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) { try await stream(.watchTalk, onEvent) }
+
+  private func stream(_ request: ControlRequest, _ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) {
+    try await send(request)
     while true {
       switch try await answer(nil) {
       case .event(let json): if try !onEvent(json) { return }
