@@ -38,6 +38,8 @@ public actor GatewayLink {
   private var clockWatch: ClockWatch?
   private var invokes: Set<InvokeKey> = []
   private var isRunning = false
+  private var publications = 0
+  private var published = 0
 
   // What is known about the surface; see `GatewayLink+Surface`.
   var surface = SurfaceKnowledge()
@@ -196,8 +198,11 @@ public actor GatewayLink {
     mainSession = hello.mainSessionKey ?? mainSession
     guard isRunning else { return }
     if role == .node {
-      await `operator`.start()
-      await tellPresence(channel)
+      await `operator`.startIfIdle()
+      later {
+        await $0.tellPresence(channel)
+        await $0.publish()
+      }
     }
     await describeNode()
     await publish()
@@ -260,6 +265,8 @@ public actor GatewayLink {
 
   /// Puts the status together and tells listeners when it has changed.
   func publish() async {
+    publications += 1
+    let publication = publications
     let nodeStatus = await node.status
     let operatorStatus = await `operator`.status
     let judged = surface.judge(nodeIsConnected: nodeStatus.isConnected)
@@ -268,6 +275,9 @@ public actor GatewayLink {
       operator: operatorStatus, surface: judged.state, withheld: judged.withheld, effectiveCommands: judged.effective,
       presence: presence)
     status.missing = await missing(status)
+    // A later one has read newer facts and must not be overwritten.
+    if publication < published { return }
+    published = publication
     let isNew = latest.withLock { latest in
       defer { latest = status }
       return latest != status
