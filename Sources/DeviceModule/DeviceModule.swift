@@ -54,7 +54,7 @@ public struct DeviceModule: CapabilityModule {
     identity = DeviceIdentityFacts(
       deviceName: deviceName, version: version, build: build, locale: locale, machine: machine)
     self.home = home
-    services = systemBus.map(DesktopServices.init)
+    services = systemBus.map { DesktopServices(systemBus: $0) }
     permissions = PermissionFacts(machine: machine, switches: switches, consents: consents)
   }
 
