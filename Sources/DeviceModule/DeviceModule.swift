@@ -58,6 +58,11 @@ public struct DeviceModule: CapabilityModule {
     permissions = PermissionFacts(machine: machine, switches: switches, consents: consents)
   }
 
+  /// What this machine is, for example `Raspberry Pi 4 Model B Rev 1.4`; at least its processor family.
+  public var modelIdentifier: String { identity.model }
+  /// The user's language, for example `de-AT`.
+  public var languageTag: String { identity.languageTag }
+
   public func availability() async -> Availability { .ready }
 
   public func handle(_ invocation: Invocation) async throws(CommandError) -> Payload {

@@ -33,7 +33,9 @@ struct Daemon: Sendable {
     await signals.start()
     await control.start()
     await node.start()
-    await supervision.ready(await node.status().sentence)
+    let sentence = await node.status().sentence
+    Log.info("talknode \(Version.number) is up: \(sentence)")
+    await supervision.ready(sentence)
   }
 
   /// Returns when a signal asks for the end.

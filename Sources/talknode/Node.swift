@@ -1,6 +1,7 @@
 import Configuration
 import Conversation
 import Crypto
+import DeviceModule
 import GatewayClient
 import GatewayProtocol
 import Glibc
@@ -223,8 +224,10 @@ actor Node {
   }
 
   private var clientInfo: ClientInfo {
-    ClientInfo(
-      displayName: settings.node.displayNameOrDefault, version: Version.number, modelIdentifier: "",
-      instanceID: String(identity.id.prefix(32)), locale: nil, userAgent: Version.userAgent)
+    let device = router.modules.lazy.compactMap { $0 as? DeviceModule }.first
+    return ClientInfo(
+      displayName: settings.node.displayNameOrDefault, version: Version.number,
+      modelIdentifier: device?.modelIdentifier ?? "",
+      instanceID: String(identity.id.prefix(32)), locale: device?.languageTag, userAgent: Version.userAgent)
   }
 }

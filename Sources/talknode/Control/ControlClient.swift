@@ -8,7 +8,9 @@ struct ControlClient: Sendable {
 
   /// Connects; nil when no daemon is running.
   static func connect(to instance: Instance, loop: EventLoop) async throws(Failure) -> ControlClient? {
-    for path in Set([instance.lastDaemon?.socket, instance.socket].compactMap { $0 }) where Files.exists(path) {
+    var paths = [instance.socket]
+    if let last = instance.lastDaemon?.socket, last != instance.socket { paths.insert(last, at: 0) }
+    for path in paths where Files.exists(path) {
       do {
         let connection = try await UnixConnection.connect(path: path, loop: loop, timeout: .seconds(2))
         return ControlClient(connection: connection)
