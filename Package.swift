@@ -27,15 +27,16 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "DeviceModule", "NotifyModule", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
-    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
@@ -79,7 +80,8 @@ let package = Package(
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "TestSupport",
       ]),
   ],
   cxxLanguageStandard: .cxx17

@@ -20,8 +20,6 @@ struct DesktopServices: Sendable {
   let systemBus: SharedBus
   private static let patience: Duration = .milliseconds(500)
 
-  init(systemBus: SharedBus) { self.systemBus = systemBus }
-
   func read() async -> DesktopFacts {
     guard let bus = try? await systemBus.bus() else { return DesktopFacts() }
     async let battery = battery(bus)

@@ -54,9 +54,14 @@ public struct DeviceModule: CapabilityModule {
     identity = DeviceIdentityFacts(
       deviceName: deviceName, version: version, build: build, locale: locale, machine: machine)
     self.home = home
-    services = systemBus.map(DesktopServices.init)
+    services = systemBus.map { DesktopServices(systemBus: $0) }
     permissions = PermissionFacts(machine: machine, switches: switches, consents: consents)
   }
+
+  /// What this machine is, for example `Raspberry Pi 4 Model B Rev 1.4`; at least its processor family.
+  public var modelIdentifier: String { identity.model }
+  /// The user's language, for example `de-AT`.
+  public var languageTag: String { identity.languageTag }
 
   public func availability() async -> Availability { .ready }
 

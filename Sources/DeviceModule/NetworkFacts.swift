@@ -20,12 +20,16 @@ struct NetworkFacts: Sendable, Equatable {
     self.interfaces = interfaces
   }
 
+  // ARPHRD_LOOPBACK and ARPHRD_ETHER of linux/if_arp.h.
+  private static let loopback: Int64 = 772
+  private static let ethernet: Int64 = 1
+
   init(_ machine: MachineFiles) {
     let routed = Self.routed(machine)
     var kinds: [(kind: Kind, isRouted: Bool)] = []
     for name in machine.names(in: "sys/class/net").prefix(256) {
       let folder = "sys/class/net/\(name)/"
-      guard let type = machine.int(folder + "type"), type != 772 /* ARPHRD_LOOPBACK */, Self.isUp(machine, folder)
+      guard let type = machine.int(folder + "type"), type != Self.loopback, Self.isUp(machine, folder)
       else { continue }
       // Bridges and the like lead nowhere by themselves: they count when traffic goes out through them.
       let isRouted = routed.contains(name)
@@ -52,7 +56,7 @@ struct NetworkFacts: Sendable, Equatable {
   private static func kind(_ machine: MachineFiles, _ folder: String, _ name: String, _ type: Int64) -> Kind {
     if machine.exists(folder + "wireless") || machine.exists(folder + "phy80211") { return .wifi }
     if machine.text(folder + "uevent")?.contains("DEVTYPE=wwan") == true || name.hasPrefix("wwan") { return .cellular }
-    return type == 1 /* ARPHRD_ETHER */ ? .wired : .other
+    return type == Self.ethernet ? .wired : .other
   }
 
   /// The interfaces with a default route, of either protocol.

@@ -1,14 +1,16 @@
 import Configuration
+import Conversation
 import DeviceModule
 import NodeKit
 import NotifyModule
 import System
+import TalkModule
 
 /// The one list of what this node can do. A module here, and its demonstration, is all it takes to add a capability.
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
-      NotifyModule(notifier: services.notifier)
+      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -28,14 +30,17 @@ struct Services: Sendable {
   let sessionBus: SharedBus
   let systemBus: SharedBus
   let notifier: Notifier
+  let link = ActiveLink()
+  let talk: Talk
 
-  init(_ instance: Instance, environment: Environment, loop: EventLoop) {
+  init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
     self.environment = environment
     switches = SwitchStore(path: instance.switches)
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
+    talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
   }
 
   func close() async {

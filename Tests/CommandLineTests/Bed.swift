@@ -94,7 +94,8 @@ final class Bed: Sendable {
     let daemon = try await start(words, state: state, environment: environment)
     do {
       let isUp = try await eventually { try await run(["status"], state: state).exit.isSuccess }
-      try #require(isUp, "the daemon did not come up: \(await daemon.errorOutput)")
+      let errors = await daemon.errorOutput
+      try #require(isUp, "the daemon did not come up: \(errors)")
       try await body(daemon)
     } catch {
       await daemon.end()

@@ -24,7 +24,7 @@ import Testing
         if identity != nil { #expect(now.json == identity) }
         identity = now.json
       }
-      try await bed.withDaemon(pairs: false) { _ in
+      try await bed.withDaemon { (_: Subprocess) async throws in
         #expect(try await bed.becomesReady())
         #expect(try await bed.status()["deviceId"] == identity?["deviceId"])
       }

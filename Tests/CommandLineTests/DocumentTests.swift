@@ -32,7 +32,10 @@ import Testing
   func commands() throws {
     let loop = EventLoop(name: "documents")
     defer { loop.stop() }
-    let rows = Modules.all(Settings(), Services(loop: loop)).flatMap(\.commands).map { command in
+    let services = Services(
+      Instance(state: "/nonexistent", environment: Environment([:])), settings: Settings(), environment: Environment([:]),
+      loop: loop)
+    let rows = Modules.all(Settings(), services).flatMap(\.commands).map { command in
       let entry =
         switch command.gatewayDefault {
         case .allowed: "not needed"

@@ -43,7 +43,7 @@ import Transport
       #expect(gateways.first?["url"]?.string == url)
       // The connections went with the command, and the approvals stay.
       #expect(await eventually { await bed.gateway.sessions().isEmpty })
-      try await bed.withDaemon(pairs: false) { _ in #expect(try await bed.becomesReady()) }
+      try await bed.withDaemon(pairs: false) { (_: Subprocess) async throws in #expect(try await bed.becomesReady()) }
     }
   }
 
@@ -69,7 +69,8 @@ import Transport
           try await bed.gateway.approveDevice(id)
         }
       }
-      #expect(await pairing.waitForExit() == .code(0), "\(await pairing.errorOutput)")
+      let ending = try await Bed.ending(of: pairing)
+      #expect(ending.exit == .code(0), "\(ending.errors)")
       #expect(asked.count == 3 && Set(asked).count == 3)
       #expect(events.last == "complete")
     }

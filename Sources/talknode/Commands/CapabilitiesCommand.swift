@@ -100,7 +100,9 @@ enum CapabilitiesCommand {
 
 extension Context {
   /// What the modules of this state folder share; to be closed.
-  func services(_ loop: EventLoop) -> Services { Services(instance, environment: environment, loop: loop) }
+  func services(_ loop: EventLoop, settings: Settings = Settings()) -> Services {
+    Services(instance, settings: settings, environment: environment, loop: loop)
+  }
 
   /// What there is to switch.
   func capabilities(_ switches: SwitchStore, _ loop: EventLoop) -> [CapabilityState] {

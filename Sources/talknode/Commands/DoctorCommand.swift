@@ -61,7 +61,7 @@ enum DoctorCommand {
     if let modules {
       states = modules
     } else {
-      let services = context.services(loop)
+      let services = context.services(loop, settings: layers.settings)
       states = await ModuleState.all(Modules.all(layers.settings, services))
       await services.close()
     }
