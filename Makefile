@@ -23,7 +23,7 @@ RELEASE := .build/release/talknode
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
-SUITES := $(shell sed -nE 's/^ *tests\("([A-Za-z]+)".*/\1/p' Package.swift)
+SUITES := $(notdir $(wildcard Tests/*Tests))
 
 .PHONY: help demo test build install uninstall bench lint format fuzz sanitize conformance deb clean \
   packages-build packages-run packages-test toolchain unit-tests
