@@ -74,7 +74,7 @@ let package = Package(
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
-    tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
+    tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
@@ -87,7 +87,7 @@ let package = Package(
   cxxLanguageStandard: .cxx17
 )
 
-// The fuzzer's and the benchmark's programs, for `make fuzz` and `make bench` only: an ordinary build should not wait for them.
+// The programs of `make fuzz`, `make bench` and `make test-speech`, for those only: an ordinary build should not wait for them.
 if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
@@ -105,4 +105,10 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
       ],
       path: "Tests/Bench", swiftSettings: strict))
+}
+if Context.environment["TALKNODE_CHECK_SPEECH"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-check-speech", dependencies: ["Speech", "Audio", "System"], path: "Tests/Speech/Check",
+      swiftSettings: strict))
 }

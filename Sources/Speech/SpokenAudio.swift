@@ -102,6 +102,8 @@ final class SoundChannel: Sendable {
   }
 
   var hasEnded: Bool { state.withLock { $0.end != nil } }
+  /// Whether the engine waits for somebody to take something.
+  var isFull: Bool { state.withLock { $0.buffered >= SpokenAudio.bufferLimit } }
 
   func next() async throws(SpeechError) -> PCM? {
     do {

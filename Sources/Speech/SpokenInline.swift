@@ -105,7 +105,7 @@ struct SpokenInline {
         var run = 0
         while end + run < scalars.count, scalars[end + run] == "`" { run += 1 }
         if run == count {
-          for scalar in scalars[(at + count)..<end] { out.append(scalar == "_" ? " " : scalar) }
+          for index in (at + count)..<end { append(scalars[index] == "_" ? " " : scalars[index], next: nil) }
           at = end + run
           return
         }
@@ -319,14 +319,14 @@ struct SpokenInline {
 
   // MARK: Characters
 
-  private enum Kind { case spoken, space, pause, silent }
+  enum Kind { case spoken, space, pause, silent }
 
   private static func isCode(_ scalar: Unicode.Scalar) -> Bool {
     scalar.isASCII
       && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) || ["-", "+", "/", "="].contains(scalar))
   }
 
-  private static func kind(of scalar: Unicode.Scalar, next: Unicode.Scalar?) -> Kind {
+  static func kind(of scalar: Unicode.Scalar, next: Unicode.Scalar?) -> Kind {
     let value = scalar.value
     if value < 0x7F { return value < 0x20 ? .space : .spoken }
     switch value {

@@ -46,7 +46,9 @@ public struct SpokenText: Sendable {
     var out: [Unicode.Scalar] = []
     var pendingSpace = false
     for scalar in line.unicodeScalars {
-      if scalar.properties.isWhitespace {
+      let kind = SpokenInline.kind(of: scalar, next: nil)
+      if kind == .silent { continue }
+      if kind == .space || scalar.properties.isWhitespace {
         pendingSpace = true
         continue
       }
