@@ -23,6 +23,7 @@ RELEASE := .build/release/talknode
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
+SUITES := $(notdir $(wildcard Tests/*Tests))
 
 .PHONY: help demo test build install uninstall bench lint format fuzz sanitize conformance deb clean \
   packages-build packages-run packages-test toolchain unit-tests
@@ -40,7 +41,9 @@ test: packages-run packages-test unit-tests conformance ## everything that must 
 
 unit-tests: packages-run packages-test toolchain
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	$(SWIFT) test --skip-build --disable-xctest
+	@# One suite after the other: they run real programs against real deadlines, and two cores are soon busy.
+	@for suite in $(SUITES); do echo "$$suite"; $(SWIFT) test --skip-build --disable-xctest --filter "^$$suite\\." 2>&1 \
+	  | grep -vE '^. (Test|Suite|Test case) .*(started|passed after)|^\[|^Building|^Build complete' || exit 1; done
 
 build: $(RELEASE) ## the program as it is installed: .build/release/talknode
 

@@ -27,18 +27,19 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "DeviceModule", "NotifyModule", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
-    room("DeviceModule", ["NodeKit", "System"]),
+    room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
-    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
-    room("Speech", ["Audio", "GatewayProtocol", "System", "CEspeak", "CPocketsphinx"]),
+    room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
@@ -48,11 +49,9 @@ let package = Package(
 
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
-    // Headers only: these four are opened at run time when sound is first asked for.
     // Headers only: these are opened at run time when sound or speech is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
-    // Headers only: these five are opened at run time when sound is first asked for.
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
@@ -68,24 +67,32 @@ let package = Package(
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
-    tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests(
+      "GatewayClientTests",
+      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
-    tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System"]),
+    tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
+    tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
+    tests(
+      "CommandLineTests",
+      [
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "TestSupport",
+      ]),
   ],
   cxxLanguageStandard: .cxx17
 )
 
-// The fuzzer's and the benchmark's programs, for `make fuzz` and `make bench` only: an ordinary build should not wait for them.
+// The programs of `make fuzz`, `make bench` and `make test-speech`, for those only: an ordinary build should not wait for them.
 if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayProtocol", "Transport", "Configuration"],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -98,4 +105,10 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
       ],
       path: "Tests/Bench", swiftSettings: strict))
+}
+if Context.environment["TALKNODE_CHECK_SPEECH"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "talknode-check-speech", dependencies: ["Speech", "Audio", "System"], path: "Tests/Speech/Check",
+      swiftSettings: strict))
 }

@@ -5,8 +5,8 @@ struct CaptureMachine: Sendable {
   enum Phase: Sendable, Equatable {
     /// Before `begin`.
     case new
-    /// The first opening; `tries` have failed because the device was busy.
-    case opening(tries: Int)
+    /// The first opening; `tries` have failed because the device was busy, and the next one is `waiting` for its time.
+    case opening(tries: Int, waiting: Bool)
     case running
     /// Opening once more because nothing but zeros came.
     case reopening
@@ -63,26 +63,28 @@ struct CaptureMachine: Sendable {
     case (.ended, _): return []
 
     case (.new, .begin):
-      phase = .opening(tries: 0)
+      phase = .opening(tries: 0, waiting: false)
       return [open(nil)]
 
     case (_, .stop):
       phase = .ended
       return [.close, .end(nil)]
 
-    case (.opening, .opened(_, let name)):
+    case (.opening(_, false), .opened(_, let name)):
       device = name
       phase = .running
       return []
 
-    case (.opening(let tries), .openFailed(_, let error)):
+    case (.opening(let tries, false), .openFailed(_, let error)):
       if error.code == .deviceBusy && tries + 1 < rules.busyTries {
-        phase = .opening(tries: tries + 1)
+        phase = .opening(tries: tries + 1, waiting: true)
         return [.wake(after: rules.busyPause)]
       }
       return end(error)
 
-    case (.opening, .woke): return [open(nil)]
+    case (.opening(let tries, true), .woke):
+      phase = .opening(tries: tries, waiting: false)
+      return [open(nil)]
 
     case (.reopening, .opened):
       phase = .running
@@ -92,7 +94,7 @@ struct CaptureMachine: Sendable {
       phase = .running
       return [.notice(.resumed(after: now - since))]
 
-    case (.running, .lost(_, let error)), (.opening, .lost(_, let error)), (.reopening, .openFailed(_, let error)),
+    case (.running, .lost(_, let error)), (.opening(_, false), .lost(_, let error)), (.reopening, .openFailed(_, let error)),
       (.reopening, .lost(_, let error)):
       phase = .away(since: now, reason: error, opening: false)
       return [.close, .notice(.interrupted(error)), .wake(after: rules.returnPause)]

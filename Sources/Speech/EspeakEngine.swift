@@ -200,8 +200,10 @@ final class EspeakEngine: Sendable {
   /// mbrola voices are listed by the engine whether their data and program are there or not; choosing one without them is silence.
   private func isUsable(_ voice: Voice) -> Bool {
     guard let name = voice.mbrolaName else { return true }
-    let hasData = ["/usr/share/mbrola/\(name)/\(name)", "/usr/share/mbrola/\(name)", "/usr/share/mbrola/voices/\(name)"]
-      .contains { path in Files.isFile(path) }
+    let hasData = [
+      "/usr/share/mbrola/\(name)/\(name)", "/usr/share/mbrola/\(name)", "/usr/share/mbrola/voices/\(name)",
+    ]
+    .contains { path in Files.isFile(path) }
     return hasData && ["/usr/bin/mbrola", "/usr/local/bin/mbrola"].contains(where: Files.exists)
   }
 
@@ -221,13 +223,14 @@ final class EspeakEngine: Sendable {
   }
 
   /// The library hands over a piece of sound: 0 to go on, 1 to stop.
-  private static let receive: @convention(c) (UnsafeMutablePointer<Int16>?, Int32, UnsafeMutablePointer<espeak_EVENT>?) -> Int32 =
-    { samples, count, events in
-      guard let context = events?.pointee.user_data else { return 1 }
-      let job = Unmanaged<Job>.fromOpaque(context).takeUnretainedValue()
-      guard let samples, count > 0 else { return job.channel.hasEnded ? 1 : 0 }
-      return job.engine.put(UnsafeBufferPointer(start: samples, count: Int(count)), job) ? 0 : 1
-    }
+  private static let receive:
+    @convention(c) (UnsafeMutablePointer<Int16>?, Int32, UnsafeMutablePointer<espeak_EVENT>?) -> Int32 =
+      { samples, count, events in
+        guard let context = events?.pointee.user_data else { return 1 }
+        let job = Unmanaged<Job>.fromOpaque(context).takeUnretainedValue()
+        guard let samples, count > 0 else { return job.channel.hasEnded ? 1 : 0 }
+        return job.engine.put(UnsafeBufferPointer(start: samples, count: Int(count)), job) ? 0 : 1
+      }
 
   private func put(_ samples: UnsafeBufferPointer<Int16>, _ job: Job) -> Bool {
     // Waiting for room is not hanging.

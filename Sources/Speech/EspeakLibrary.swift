@@ -11,6 +11,8 @@ import System
 // @unchecked Sendable: the table is written once; only the thread of the one synthesiser that owns the instance calls into it.
 final class EspeakLibrary: @unchecked Sendable {
   static let soname = "libespeak-ng.so.1"
+  /// MFD_CLOEXEC of the kernel (memfd_create(2)), which glibc hides behind _GNU_SOURCE.
+  private static let mfdCloseOnExec: UInt32 = 1
 
   let functions: talknode_espeak
   /// Whether this is a copy, and not the instance that the process as a whole has.
@@ -66,7 +68,7 @@ final class EspeakLibrary: @unchecked Sendable {
     guard let symbol = dlsym(handle, "espeak_Synth"), dladdr(symbol, &place) != 0, let file = place.file else {
       throw failure("its file is not known")
     }
-    let descriptor = memfd_create(soname, UInt32(1) /* MFD_CLOEXEC */)
+    let descriptor = memfd_create(soname, mfdCloseOnExec)
     if descriptor < 0 { throw failure(String(cString: strerror(errno))) }
     do {
       try Files.write(try Files.read(String(cString: file)), to: descriptor, named: soname)

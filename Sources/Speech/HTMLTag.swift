@@ -23,7 +23,8 @@ struct HTMLTag {
     guard rest.isEmpty || rest.first == " " || rest.first == "/" || rest.first == "\t" else { return nil }
     self.name = name.lowercased()
     hasAttributes = rest.contains("=")
-    isKnown = HTMLTag.breaking.contains(self.name) || HTMLTag.cells.contains(self.name) || HTMLTag.inline.contains(self.name)
+    isKnown =
+      HTMLTag.breaking.contains(self.name) || HTMLTag.cells.contains(self.name) || HTMLTag.inline.contains(self.name)
     // "if a <b and c> d" is no tag, although it could be one.
     if !isKnown && !hasAttributes && !rest.isEmpty && rest != "/" && rest != " /" { return nil }
   }
@@ -50,15 +51,19 @@ struct HTMLTag {
   }
 
   private static let breaking: Set<String> = [
-    "address", "article", "blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figure", "footer", "h1", "h2", "h3",
-    "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tbody",
+    "address", "article", "blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figure", "footer", "h1",
+    "h2", "h3",
+    "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table",
+    "tbody",
     "thead", "tr", "ul",
   ]
   private static let cells: Set<String> = ["td", "th"]
   private static let inline: Set<String> = [
     "a", "abbr", "audio", "b", "bdi", "bdo", "big", "button", "caption", "cite", "code", "col", "del", "dfn", "em",
-    "figcaption", "font", "form", "i", "iframe", "img", "input", "ins", "kbd", "label", "link", "mark", "math", "meta", "object",
-    "picture", "q", "s", "samp", "script", "select", "small", "source", "span", "strike", "strong", "style", "sub", "sup",
+    "figcaption", "font", "form", "i", "iframe", "img", "input", "ins", "kbd", "label", "link", "mark", "math", "meta",
+    "object",
+    "picture", "q", "s", "samp", "script", "select", "small", "source", "span", "strike", "strong", "style", "sub",
+    "sup",
     "svg", "template", "tfoot", "time", "tt", "u", "var", "video", "wbr",
   ]
   private static let entities = [

@@ -15,34 +15,23 @@ final class OwnThread: Sendable {
   private struct State {
     var jobs: [Job] = []
     var isStopping = false
+    var thread: pthread_t?
   }
 
   /// SCHED_IDLE of the kernel (sched(7)), which glibc hides behind _GNU_SOURCE.
   private static let idlePolicy: Int32 = 5
 
   private let state: Monitor<State>
-  private let thread: UInt
 
   /// `name` shows in `ps -L` (at most 15 bytes).
   init(name: String) throws(SpeechError) {
     let state = Monitor(State())
-    var thread = pthread_t()
-    let body = Body(state: state)
-    let argument = Unmanaged.passRetained(body)
-    let code = pthread_create(
-      &thread, nil,
-      { raw in
-        Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue().run()
-        return nil
-      }, argument.toOpaque())
-    if code != 0 {
-      argument.release()
-      throw SpeechError(.failed, "No thread is left for \(name): \(String(cString: strerror(code))).")
-    }
-    pthread_setname_np(thread, String(name.prefix(15)))
-    pthread_detach(thread)
     self.state = state
-    self.thread = UInt(thread)
+    let hasStarted = startThread(name: name) {
+      state.withLock { $0.thread = pthread_self() }
+      while let job = OwnThread.next(state) { job.perform() }
+    }
+    if !hasStarted { throw SpeechError(.failed, "No thread is left for \(name).") }
   }
 
   deinit { stop() }
@@ -88,11 +77,11 @@ final class OwnThread: Sendable {
   /// Gives up on a thread that hangs in a job.
   func abandon() {
     let dropped = state.withLock { state in
-      if !state.isStopping {
+      if !state.isStopping, let thread = state.thread {
         // It may spin: let everything else go first. The thread can't end, and its name be given to another, before it has seen
         // `isStopping` under this lock.
         var parameters = sched_param()
-        pthread_setschedparam(pthread_t(thread), OwnThread.idlePolicy, &parameters)
+        pthread_setschedparam(thread, OwnThread.idlePolicy, &parameters)
       }
       state.isStopping = true
       defer { state.jobs = [] }
@@ -101,19 +90,11 @@ final class OwnThread: Sendable {
     for job in dropped { job.drop() }
   }
 
-  private final class Body: Sendable {
-    let state: Monitor<State>
-    init(state: Monitor<State>) { self.state = state }
-
-    func run() {
-      while let job = next() { job.perform() }
-    }
-
-    private func next() -> Job? {
-      state.wait { state -> Job?? in
-        if !state.jobs.isEmpty { return .some(state.jobs.removeFirst()) }
-        return state.isStopping ? .some(nil) : nil
-      } ?? nil
-    }
+  /// The next job; nil when the thread is to end.
+  private static func next(_ state: Monitor<State>) -> Job? {
+    state.wait { state -> Job?? in
+      if !state.jobs.isEmpty { return .some(state.jobs.removeFirst()) }
+      return state.isStopping ? .some(nil) : nil
+    } ?? nil
   }
 }

@@ -71,7 +71,9 @@ final class SoundChannel: Sendable {
       }
       return true
     }
-    if isTaken == nil { finish(.failure(SpeechError(.timeout, "Nobody took the speech for \(Int(patience.inSeconds)) s."))) }
+    if isTaken == nil {
+      finish(.failure(SpeechError(.timeout, "Nobody took the speech for \(Int(patience.inSeconds)) s.")))
+    }
     return isTaken ?? false
   }
 
@@ -100,6 +102,8 @@ final class SoundChannel: Sendable {
   }
 
   var hasEnded: Bool { state.withLock { $0.end != nil } }
+  /// Whether the engine waits for somebody to take something.
+  var isFull: Bool { state.withLock { $0.buffered >= SpokenAudio.bufferLimit } }
 
   func next() async throws(SpeechError) -> PCM? {
     do {

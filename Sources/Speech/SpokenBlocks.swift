@@ -98,7 +98,8 @@ struct SpokenBlocks {
   }
 
   private mutating func addCode(language: String) {
-    let isNamed = !["", "text", "txt", "plain", "plaintext", "none", "output", "console"].contains(language.lowercased())
+    let isNamed = !["", "text", "txt", "plain", "plaintext", "none", "output", "console"].contains(
+      language.lowercased())
     add(isNamed ? phrases.codeIn(language) : phrases.code)
   }
 

@@ -72,7 +72,8 @@ struct SpokenInline {
       }
       if next == "(" { return readFormula(opening: 2, "\\)") }
       // CommonMark §2.4: only ASCII punctuation is escaped; a back-slash before anything else stands for itself.
-      let isPunctuation = next.isASCII && next.value > 0x20 && next.value < 0x7F && !next.properties.isAlphabetic
+      let isPunctuation =
+        next.isASCII && next.value > 0x20 && next.value < 0x7F && !next.properties.isAlphabetic
         && next.properties.numericType == nil
       out.append(isPunctuation ? next : " ")
       at += isPunctuation ? 2 : 1
@@ -104,7 +105,7 @@ struct SpokenInline {
         var run = 0
         while end + run < scalars.count, scalars[end + run] == "`" { run += 1 }
         if run == count {
-          for scalar in scalars[(at + count)..<end] { out.append(scalar == "_" ? " " : scalar) }
+          for index in (at + count)..<end { append(scalars[index] == "_" ? " " : scalars[index], next: nil) }
           at = end + run
           return
         }
@@ -124,7 +125,9 @@ struct SpokenInline {
       switch mark {
       case "*":
         let isProduct = before?.properties.numericType != nil && after?.properties.numericType != nil
-        if count == 1 && ((isOpen && isClosed && before != nil && after != nil) || isProduct) { say(isProduct ? " * " : "*") }
+        if count == 1 && ((isOpen && isClosed && before != nil && after != nil) || isProduct) {
+          say(isProduct ? " * " : "*")
+        }
       case "_":
         // A name with parts is spoken as words.
         if !isOpen && !isClosed { say(isWord(before) && isWord(after) ? " " : "") }
@@ -215,7 +218,9 @@ struct SpokenInline {
       if inner.hasPrefix("!--") {
         // The comment's own end, not the first bracket.
         var end = close
-        while end < scalars.count, !(scalars[end] == ">" && scalars[end - 1] == "-" && scalars[end - 2] == "-") { end += 1 }
+        while end < scalars.count, !(scalars[end] == ">" && scalars[end - 1] == "-" && scalars[end - 2] == "-") {
+          end += 1
+        }
         at = min(end + 1, scalars.count)
         return
       }
@@ -255,16 +260,23 @@ struct SpokenInline {
 
     /// An address stands alone: what is in front of it is no part of a word.
     private mutating func readAddress() -> Bool {
-      guard peek() == "h" || peek() == "H" || peek() == "w" || peek() == "W", !(at > 0 && isWord(scalars[at - 1])) else { return false }
+      guard peek() == "h" || peek() == "H" || peek() == "w" || peek() == "W", !(at > 0 && isWord(scalars[at - 1]))
+      else { return false }
       let start = String(String.UnicodeScalarView(scalars[at..<min(scalars.count, at + 8)])).lowercased()
       guard start.hasPrefix("http://") || start.hasPrefix("https://") || start.hasPrefix("www.") else { return false }
       var end = at
-      while end < scalars.count, !scalars[end].properties.isWhitespace, !["<", ">", "\"", "`", "|"].contains(scalars[end]) { end += 1 }
+      while end < scalars.count, !scalars[end].properties.isWhitespace,
+        !["<", ">", "\"", "`", "|"].contains(scalars[end])
+      { end += 1 }
       var open = 0
       for scalar in scalars[at..<end] { open += scalar == "(" ? 1 : scalar == ")" ? -1 : 0 }
       while end > at {
         let last = scalars[end - 1]
-        if last == ")" && open < 0 { open += 1 } else if ![".", ",", ";", ":", "!", "?", "*", "_", "'", "]"].contains(last) { break }
+        if last == ")" && open < 0 {
+          open += 1
+        } else if ![".", ",", ";", ":", "!", "?", "*", "_", "'", "]"].contains(last) {
+          break
+        }
         end -= 1
       }
       guard let host = SpokenInline.host(of: String(String.UnicodeScalarView(scalars[at..<end]))) else { return false }
@@ -275,7 +287,9 @@ struct SpokenInline {
 
     /// Keys, hashes and the like: thirty-two characters and more of letters and digits mixed.
     private mutating func readLongCode() -> Bool {
-      guard let first = peek(), SpokenInline.isCode(first), !(at > 0 && SpokenInline.isCode(scalars[at - 1])) else { return false }
+      guard let first = peek(), SpokenInline.isCode(first), !(at > 0 && SpokenInline.isCode(scalars[at - 1])) else {
+        return false
+      }
       var end = at
       var digits = 0
       while end < scalars.count, SpokenInline.isCode(scalars[end]) {
@@ -305,13 +319,14 @@ struct SpokenInline {
 
   // MARK: Characters
 
-  private enum Kind { case spoken, space, pause, silent }
+  enum Kind { case spoken, space, pause, silent }
 
   private static func isCode(_ scalar: Unicode.Scalar) -> Bool {
-    scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) || ["-", "+", "/", "="].contains(scalar))
+    scalar.isASCII
+      && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) || ["-", "+", "/", "="].contains(scalar))
   }
 
-  private static func kind(of scalar: Unicode.Scalar, next: Unicode.Scalar?) -> Kind {
+  static func kind(of scalar: Unicode.Scalar, next: Unicode.Scalar?) -> Kind {
     let value = scalar.value
     if value < 0x7F { return value < 0x20 ? .space : .spoken }
     switch value {

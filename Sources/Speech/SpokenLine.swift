@@ -77,7 +77,9 @@ struct SpokenLine {
   /// `---`, `***`, `___`, `===`: a rule, or the line under a heading.
   var isRule: Bool {
     let marks = trimmed.filter { !$0.properties.isWhitespace }
-    guard marks.count >= 3 || (marks.count >= 1 && marks.allSatisfy { $0 == "=" }), let mark = marks.first else { return false }
+    guard marks.count >= 3 || (marks.count >= 1 && marks.allSatisfy { $0 == "=" }), let mark = marks.first else {
+      return false
+    }
     return ["-", "*", "_", "="].contains(mark) && marks.allSatisfy { $0 == mark }
   }
 

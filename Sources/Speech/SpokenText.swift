@@ -25,7 +25,8 @@ public struct SpokenText: Sendable {
     var blocks = SpokenBlocks(phrases: phrases)
     // Scalars, so that "\r\n", which is one character, is two line ends at worst.
     let lines = markdown.prefix(SpokenText.inputLimit).unicodeScalars.split(
-      omittingEmptySubsequences: false, whereSeparator: { $0 == "\n" || $0 == "\r" || $0 == "\u{2028}" || $0 == "\u{2029}" })
+      omittingEmptySubsequences: false,
+      whereSeparator: { $0 == "\n" || $0 == "\r" || $0 == "\u{2028}" || $0 == "\u{2029}" })
     blocks.read(lines.map { SpokenLine(Array($0)) })
     if blocks.codeLength > 0 && blocks.codeLength >= blocks.proseLength { return phrases.codeOnScreen }
     var spoken = ""
@@ -45,7 +46,9 @@ public struct SpokenText: Sendable {
     var out: [Unicode.Scalar] = []
     var pendingSpace = false
     for scalar in line.unicodeScalars {
-      if scalar.properties.isWhitespace {
+      let kind = SpokenInline.kind(of: scalar, next: nil)
+      if kind == .silent { continue }
+      if kind == .space || scalar.properties.isWhitespace {
         pendingSpace = true
         continue
       }
@@ -126,12 +129,14 @@ struct Phrases: Sendable {
     toDo: "à faire :", restOnScreen: "La suite est à l'écran.")
   private static let spanish = Phrases(
     codeOnScreen: "El código está en la pantalla.", code: "Un bloque de código está en la pantalla.",
-    codeIn: { "Un bloque de código \($0) está en la pantalla." }, link: { "enlace a \($0)" }, image: { "imagen: \($0)" },
+    codeIn: { "Un bloque de código \($0) está en la pantalla." }, link: { "enlace a \($0)" },
+    image: { "imagen: \($0)" },
     formula: "una fórmula", longCode: "un código largo", moreRows: { "Y \($0) filas más." }, done: "hecho:",
     toDo: "por hacer:", restOnScreen: "El resto está en la pantalla.")
   private static let dutch = Phrases(
     codeOnScreen: "De code staat op het scherm.", code: "Een codeblok staat op het scherm.",
     codeIn: { "Een codeblok in \($0) staat op het scherm." }, link: { "link naar \($0)" },
     image: { "afbeelding: \($0)" }, formula: "een formule", longCode: "een lange code",
-    moreRows: { "En nog \($0) rijen." }, done: "gedaan:", toDo: "te doen:", restOnScreen: "De rest staat op het scherm.")
+    moreRows: { "En nog \($0) rijen." }, done: "gedaan:", toDo: "te doen:", restOnScreen: "De rest staat op het scherm."
+  )
 }

@@ -16,7 +16,8 @@ public struct Utterance: Sendable {
   public var volume: Int?
 
   public init(
-    _ text: String, language: String? = nil, voice: String? = nil, rate: Int? = nil, pitch: Int? = nil, volume: Int? = nil
+    _ text: String, language: String? = nil, voice: String? = nil, rate: Int? = nil, pitch: Int? = nil,
+    volume: Int? = nil
   ) {
     self.text = text
     self.language = language
@@ -60,7 +61,7 @@ public final class Synthesizer: Sendable {
     var isStopped = false
   }
 
-  let options: Options
+  public let options: Options
   private let state = Lock(State())
 
   public init(options: Options = Options()) { self.options = options }

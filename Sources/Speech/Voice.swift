@@ -92,7 +92,9 @@ public enum VoiceChoice {
     return match.map { ($0, variant) }
   }
 
-  private static func rank(_ left: (offset: Int, element: Voice.Language), _ right: (offset: Int, element: Voice.Language))
+  private static func rank(
+    _ left: (offset: Int, element: Voice.Language), _ right: (offset: Int, element: Voice.Language)
+  )
     -> Bool
   {
     (left.element.priority, left.offset) < (right.element.priority, right.offset)
@@ -103,7 +105,8 @@ public enum VoiceChoice {
   }
 
   private static let latinAmerica: Set<String> = [
-    "ar", "bo", "cl", "co", "cr", "cu", "do", "ec", "gt", "hn", "mx", "ni", "pa", "pe", "pr", "py", "sv", "us", "uy", "ve",
+    "ar", "bo", "cl", "co", "cr", "cu", "do", "ec", "gt", "hn", "mx", "ni", "pa", "pe", "pr", "py", "sv", "us", "uy",
+    "ve",
   ]
 
   /// Languages that espeak-ng has under another code than people write.

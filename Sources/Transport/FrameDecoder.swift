@@ -103,6 +103,8 @@ package struct FrameDecoder: Sendable {
       let end = length == 126 ? 4 : 10
       length = header[2..<end].reduce(0) { $0 << 8 | UInt64($1) }
       position = end
+      // §5.2: the first bit of eight length bytes is 0.
+      if length >> 63 != 0 { throw Violation(code: 1002, what: "a length has its first bit set") }
     }
     key = isMasked ? (0..<4).reduce(0) { $0 | UInt32(header[position + $1]) << UInt32(8 * $1) } : 0
     if opcode.isControl {

@@ -74,6 +74,16 @@ public final class ServerIdentity: @unchecked Sendable {
 
   deinit { SSL_CTX_free(context) }
 
+  /// The leaf certificate in PEM form, for clients that want to trust a file.
+  public var certificatePEM: String {
+    guard let memory = BIO_new(BIO_s_mem()) else { return "" }
+    defer { BIO_free(memory) }
+    PEM_write_bio_X509(memory, SSL_CTX_get0_certificate(context))
+    var text = [UInt8](repeating: 0, count: 16_384)
+    let count = BIO_read(memory, &text, Int32(text.count))
+    return String(decoding: text.prefix(max(0, Int(count))), as: UTF8.self)
+  }
+
   /// A session that waits for a client.
   func session() throws(TransportError) -> OpaquePointer {
     guard let session = SSL_new(context) else { throw TransportError(.tls, "OpenSSL has no memory for TLS") }

@@ -156,6 +156,12 @@ public actor WebSocket {
     guard case .closed = phase else { return end(.lost(why), farewell: .none) }
   }
 
+  /// Whether it has ended; what came before may still be received.
+  public var hasEnded: Bool {
+    if case .closed = phase { return true }
+    return false
+  }
+
   func throwIfEnding() throws(Closure) {
     switch phase {
     case .open: return

@@ -32,6 +32,11 @@ final class TestServer: Sendable {
     try await output(of: ["pactl", "-s", address] + arguments)
   }
 
+  /// Whether any program records; modules that do so are not counted.
+  var isRecording: Bool {
+    get async throws { try await pactl("list", "short", "source-outputs").contains("protocol-native") }
+  }
+
   /// Plays a tone into the microphone (or another sink) with another program than ours, until the player is ended.
   func playTone(_ hertz: Double = 440, seconds: Int = 30, into sink: String = "mic_in", rate: Int = 48_000) throws
     -> Child
@@ -193,4 +198,10 @@ final class Listener: Sendable {
     await task.value
     return now
   }
+}
+
+/// What `body` throws; nil when it succeeds.
+func failure(_ body: () async throws(AudioError) -> Void) async -> AudioError? {
+  do throws(AudioError) { try await body() } catch { return error }
+  return nil
 }

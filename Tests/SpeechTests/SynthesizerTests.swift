@@ -1,21 +1,241 @@
-import Speech
+import Audio
+import Glibc
+import System
+import TestSupport
 import Testing
 
+@testable import Speech
+
+/// The voice of this machine, with the real espeak-ng.
 @Suite("Synthesizer") struct SynthesizerTests {
-  @Test("a sentence becomes sound") func sentence() async throws {
-    let voice = Synthesizer()
-    print(await voice.availability())
-    let clock = ContinuousClock()
-    for text in ["Hello there.", "This is a much longer sentence, which has two parts."] {
-      let t = clock.now
-      var n = 0
-      var first: Duration?
-      for try await piece in voice.speak(Utterance(text)) {
-        if first == nil { first = clock.now - t }
-        n += piece.samples.count
-      }
-      print(text, n, first as Any, clock.now - t)
-      #expect(n > 10_000)
+  /// A data folder of the real data, in which German's dictionary is a pipe that nobody writes to: whoever opens it hangs.
+  private func dataThatHangs(in folder: TemporaryFolder) throws -> String {
+    let real = try #require(
+      ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/share", "/usr/lib"].map { $0 + "/espeak-ng-data" }
+        .first(where: Files.exists), "espeak-ng-data is installed")
+    try Files.makeFolder(folder("data/espeak-ng-data"))
+    for name in Files.list(real) where name != "de_dict" {
+      symlink(real + "/" + name, folder("data/espeak-ng-data/" + name))
     }
+    mkfifo(folder("data/espeak-ng-data/de_dict"), 0o600)
+    return folder("data")
+  }
+
+  /// Opens the pipe for a moment, so that the threads that hang in it end with the test.
+  private func letGo(_ folder: TemporaryFolder) {
+    let descriptor = open(folder("data/espeak-ng-data/de_dict"), O_WRONLY | O_NONBLOCK)
+    if descriptor >= 0 { close(descriptor) }
+  }
+
+  @Test("a sentence is heard: about as long as it takes to say, and loud enough")
+  func sentence() async throws {
+    let sound = try await Synthesizer().speak(Utterance("The weather is fine today, and the train is late.")).whole()
+    #expect(sound.rate == 22_050)
+    #expect(sound.duration > .seconds(2) && sound.duration < .seconds(6))
+    #expect(Level(sound.samples).rms > 0.02)
+  }
+
+  @Test("it comes in pieces, of which the first is short")
+  func pieces() async throws {
+    var pieces: [Duration] = []
+    for try await piece in Synthesizer().speak(Utterance("This sentence is long enough to come in several pieces.")) {
+      pieces.append(piece.duration)
+    }
+    #expect(pieces.count > 10)
+    #expect(pieces.allSatisfy { $0 <= .milliseconds(50) })
+  }
+
+  @Test("rate, pitch and volume are heeded, whatever their values")
+  func settings() async throws {
+    let voice = Synthesizer()
+    let text = "One two three four five six seven eight."
+    let usual = try await voice.speak(Utterance(text)).whole()
+    let fast = try await voice.speak(Utterance(text, rate: 350)).whole()
+    let quiet = try await voice.speak(Utterance(text, volume: 20)).whole()
+    let high = try await voice.speak(Utterance(text, pitch: 99)).whole()
+    #expect(fast.duration < usual.duration * 0.7)
+    #expect(Level(quiet.samples).rms < Level(usual.samples).rms * 0.5)
+    #expect(high.samples != usual.samples)
+    #expect(!(try await voice.speak(Utterance(text, rate: -1, pitch: 1_000, volume: 9_999)).whole().samples.isEmpty))
+    // And the next is as usual again.
+    #expect(try await voice.speak(Utterance(text)).whole().samples.count == usual.samples.count)
+  }
+
+  @Test("the language chooses the voice; one that is not known is spoken in English")
+  func languages() async throws {
+    let voice = Synthesizer()
+    let voices = try await voice.voices()
+    #expect(voices.count > 50)
+    #expect(VoiceChoice.voice(for: "zh-CN", among: voices)?.identifier == "sit/cmn")
+    #expect(VoiceChoice.voice(for: "de_AT.UTF-8", among: voices)?.identifier == "gmw/de")
+    #expect(VoiceChoice.voice(for: "en-US", among: voices)?.identifier == "gmw/en-US")
+    #expect(VoiceChoice.voice(for: "tlh", among: voices)?.identifier == "gmw/en")
+    let english = try await voice.speak(Utterance("Guten Tag", language: "en")).whole()
+    let german = try await voice.speak(Utterance("Guten Tag", language: "de")).whole()
+    let unknown = try await voice.speak(Utterance("Guten Tag", language: "xx-Latn-x-a", voice: "alloy")).whole()
+    #expect(german.samples != english.samples)
+    #expect(unknown.samples == english.samples)
+    #expect(try await voice.speak(Utterance("Guten Tag", voice: "de")).whole().samples == german.samples)
+  }
+
+  @Test("nothing to say is silence, not an error", arguments: ["", " \n ", "\u{0}", "...", "\u{1}50S"])
+  func nothing(_ text: String) async throws {
+    _ = try await Synthesizer().speak(Utterance(text)).whole()
+  }
+
+  @Test("text can't give the engine commands: control characters are left out")
+  func commands() async throws {
+    let voice = Synthesizer()
+    let plain = try await voice.speak(Utterance("one 450S two three")).whole()
+    let command = try await voice.speak(Utterance("one \u{1}450S two three")).whole()
+    #expect(command.samples == plain.samples)
+  }
+
+  @Test("what is cancelled ends, and the next is spoken")
+  func cancel() async throws {
+    let voice = Synthesizer()
+    let long = voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 500)))
+    var pieces = 0
+    for try await _ in long {
+      pieces += 1
+      if pieces == 3 { long.cancel() }
+    }
+    #expect(pieces == 3)
+    #expect(!(try await voice.speak(Utterance("So.")).whole().samples.isEmpty))
+    #expect(voice.hangs == 0)
+  }
+
+  @Test("the end of the task that takes it is its end")
+  func taskCancel() async throws {
+    let voice = Synthesizer()
+    let taken = Lock(0)
+    let task = Task {
+      for try await _ in voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 500))) {
+        taken.withLock { $0 += 1 }
+        if taken.withLock({ $0 }) == 3 { withUnsafeCurrentTask { $0?.cancel() } }
+      }
+    }
+    try await task.value
+    #expect(taken.withLock { $0 } <= 4)
+    #expect(!(try await voice.speak(Utterance("So.")).whole().samples.isEmpty))
+  }
+
+  @Test("speech that nobody takes does not keep the next waiting, and is made two seconds ahead at most")
+  func dropped() async throws {
+    let voice = Synthesizer()
+    var untaken: SpokenAudio? = voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 500)))
+    #expect(await eventually { untaken?.channel.isFull ?? false })
+    untaken = nil
+    #expect(!(try await voice.speak(Utterance("So.")).whole().samples.isEmpty))
+  }
+
+  @Test("who stops taking is given up after a while")
+  func patience() async throws {
+    var options = Synthesizer.Options()
+    options.patience = .milliseconds(50)
+    let voice = Synthesizer(options: options)
+    let stalled = voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 500)))
+    #expect(await eventually { stalled.channel.hasEnded })
+    let error = await #expect(throws: SpeechError.self) { for try await _ in stalled {} }
+    #expect(error?.code == .timeout)
+    #expect(!(try await voice.speak(Utterance("So.")).whole().samples.isEmpty))
+  }
+
+  @Test("a thread that hangs in the library is left behind, and another speaks on with a private copy of it")
+  func hang() async throws {
+    let folder = TemporaryFolder()
+    var options = Synthesizer.Options()
+    options.dataFolder = try dataThatHangs(in: folder)
+    options.hangLimit = .milliseconds(300)
+    let voice = Synthesizer(options: options)
+    let before = try await voice.speak(Utterance("Good morning.")).whole()
+    let hanging = voice.speak(Utterance("Guten Morgen.", language: "de"))
+    // This one waits behind it, and must not be lost.
+    let waiting = voice.speak(Utterance("Good morning."))
+    let error = await #expect(throws: SpeechError.self) { for try await _ in hanging {} }
+    #expect(error?.code == .timeout)
+    #expect(try await waiting.whole().samples == before.samples)
+    #expect(voice.hangs == 1)
+    letGo(folder)
+  }
+
+  @Test("an engine that hangs again and again is not started for ever")
+  func hangs() async throws {
+    let folder = TemporaryFolder()
+    var options = Synthesizer.Options()
+    options.dataFolder = try dataThatHangs(in: folder)
+    options.hangLimit = .milliseconds(200)
+    let voice = Synthesizer(options: options)
+    for _ in 0..<Synthesizer.hangsAllowed {
+      _ = try? await voice.speak(Utterance("Guten Morgen.", language: "de")).whole()
+    }
+    let error = await #expect(throws: SpeechError.self) { _ = try await voice.speak(Utterance("Good morning.")).whole() }
+    #expect(error?.remedy == "Restart talknode.")
+    letGo(folder)
+  }
+
+  @Test("two synthesisers speak at once, each with globals of its own")
+  func two() async throws {
+    let first = Synthesizer()
+    let second = Synthesizer()
+    let text = "The quick brown fox jumps over the lazy dog, and then it sleeps."
+    let alone = try await first.speak(Utterance(text, language: "en")).whole()
+    let german = try await second.speak(Utterance(text, language: "de")).whole()
+    for _ in 0..<10 {
+      async let one = first.speak(Utterance(text, language: "en")).whole()
+      async let other = second.speak(Utterance(text, language: "de")).whole()
+      #expect(try await one.samples == alone.samples)
+      #expect(try await other.samples == german.samples)
+    }
+  }
+
+  @Test("without its data it is absent, with what to install")
+  func noData() async throws {
+    let folder = TemporaryFolder()
+    var options = Synthesizer.Options()
+    options.dataFolder = folder.path
+    let voice = Synthesizer(options: options)
+    #expect(
+      await voice.availability()
+        == .absent(reason: "espeak-ng's data is not installed.", remedy: "apt install espeak-ng-data"))
+    await #expect(throws: SpeechError.self) { _ = try await voice.speak(Utterance("Hello.")).whole() }
+  }
+
+  @Test("more than can wait is refused, not piled up")
+  func busy() async throws {
+    let voice = Synthesizer()
+    let speeches = (0..<40).map { _ in voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 100))) }
+    let error = await #expect(throws: SpeechError.self) { for try await _ in speeches[39] {} }
+    #expect(error?.code == .busy)
+    for speech in speeches { speech.cancel() }
+    #expect(await eventually { (try? await voice.speak(Utterance("So.")).whole())?.samples.isEmpty == false })
+  }
+
+  @Test("after a stop nothing is spoken, and what was being spoken has ended")
+  func stop() async throws {
+    let voice = Synthesizer()
+    let long = voice.speak(Utterance(String(repeating: "This goes on and on. ", count: 500)))
+    var iterator = long.makeAsyncIterator()
+    _ = try await iterator.next()
+    voice.stop()
+    while try await iterator.next() != nil {}
+    await #expect(throws: SpeechError.self) { _ = try await voice.speak(Utterance("Hello.")).whole() }
+  }
+
+  @Test("hundreds of utterances in a row leave it as it was")
+  func many() async throws {
+    let voice = Synthesizer()
+    func round(_ count: Int) async throws {
+      for index in 0..<count {
+        for try await _ in voice.speak(Utterance("Number \(index % 10).", language: index % 50 < 25 ? "en" : "de")) {}
+      }
+    }
+    try await round(200)
+    let descriptors = Files.list("/proc/self/fd").count
+    let threads = Files.list("/proc/self/task").count
+    try await round(300)
+    #expect(voice.hangs == 0)
+    #expect(Files.list("/proc/self/fd").count <= descriptors + 16)
+    #expect(Files.list("/proc/self/task").count <= threads + 16)
   }
 }

@@ -23,7 +23,8 @@
   X(ps_get_hyp)                          \
   X(ps_get_in_speech)                    \
   X(ps_set_jsgf_string)                  \
-  X(ps_set_search)
+  X(ps_set_search)                       \
+  X(ps_lookup_word)
 
 struct talknode_pocketsphinx {
 #define X(name) __typeof__(&name) name;

@@ -19,8 +19,8 @@ enum DemoCommand {
 
   private static func run(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let isJSON = arguments.has(.json)
-    // Its own log would only repeat what the steps say.
-    Log.configure(threshold: .warning, journal: false)
+    // The log would only repeat what the steps say.
+    Log.configure(threshold: .error, journal: false)
     if arguments.has(live) {
       terminal.note("--live: the real camera, microphone, speaker and receiver of this machine are used.")
     }
@@ -74,7 +74,8 @@ enum DemoCommand {
         case .failed: terminal.styled("failed ", .bad)
         }
       let asked = outcome.asked == "{}" ? outcome.name : "\(outcome.name) \(outcome.asked)"
-      terminal.print("  \(mark)  \(asked)  →  \(outcome.detail)  (\(AuditCommand.milliseconds(outcome.milliseconds)) ms)")
+      terminal.print(
+        "  \(mark)  \(asked)  →  \(outcome.detail)  (\(AuditCommand.milliseconds(outcome.milliseconds)) ms)")
       if let remedy = outcome.remedy { terminal.print("           try: \(remedy)") }
     }
   }

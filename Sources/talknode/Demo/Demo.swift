@@ -48,13 +48,17 @@ struct Demo: Sendable {
   func run() async throws(Failure) -> (steps: [Outcome], gateway: JSON) {
     var skips: [String: Skip] = [:]
     for demonstration in Modules.demonstrations {
-      do throws(Skip) { try await demonstration.prepare(stage) } catch { skips[demonstration.capability.rawValue] = error }
+      do throws(Skip) { try await demonstration.prepare(stage) } catch {
+        skips[demonstration.capability.rawValue] = error
+      }
     }
     let node = try await makeNode()
-    await stage.atEnd { await node.stop() }
     let modules = node.router.modules
     let gateway = try await startGateway(modules)
-    await stage.atEnd { await gateway.stop() }
+    await stage.atEnd {
+      await node.stop()
+      await gateway.stop()
+    }
     let url = await gateway.url
     tell(.gateway(url))
     try await introduce(node, to: gateway)
@@ -119,7 +123,8 @@ struct Demo: Sendable {
   private func pair(_ node: Node, with gateway: DevGateway) async throws(Failure) -> [JSON] {
     var approvals: [JSON] = []
     func approve(
-      _ kind: MissingApproval.Kind, _ name: String, _ find: @Sendable () async -> String?, _ act: (String) async throws(WireError) -> Void
+      _ kind: MissingApproval.Kind, _ name: String, _ find: @Sendable () async -> String?,
+      _ act: (String) async throws(WireError) -> Void
     ) async throws(Failure) {
       let began = Monotonic.now()
       guard let id = await until(Self.patience, find) else {

@@ -1,0 +1,94 @@
+import Glibc
+import System
+import Testing
+
+@testable import Transport
+
+/// Waits until `condition` holds, for 20 s at most.
+func eventually(
+  _ what: Comment, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
+) async throws {
+  let end = Monotonic.now() + .seconds(20)
+  while Monotonic.now() < end {
+    if try await condition() { return }
+    try await Task.sleep(for: .milliseconds(5))
+  }
+  Issue.record(what, sourceLocation: sourceLocation)
+}
+
+/// A folder of its own for one test, removed afterwards.
+final class TemporaryFolder: Sendable {
+  let path: String
+  init() {
+    var template = Array("/tmp/talknode-test-XXXXXX".utf8CString)
+    path = String(cString: mkdtemp(&template)!)
+  }
+  deinit { try? Files.removeTree(path) }
+}
+
+/// A box for what a handler on another thread saw.
+final class Seen<Value: Sendable>: Sendable {
+  private let values = Lock<[Value]>([])
+  func add(_ value: Value) { values.withLock { $0.append(value) } }
+  var all: [Value] { values.withLock { $0 } }
+}
+
+/// One loop for all tests of this target: they share it as sockets do in the program.
+let loop = EventLoop(name: "test loop")
+
+extension ConnectOptions {
+  init(_ trust: Trust = .system, timeout: Duration = .seconds(15), proxy: Proxy? = nil) {
+    self.init()
+    self.trust = trust
+    self.timeout = timeout
+    self.proxy = proxy
+  }
+}
+
+extension Endpoint {
+  /// A port of this machine.
+  static func local(_ port: UInt16, tls: Bool = false, host: String = "127.0.0.1", path: String = "/") -> Endpoint {
+    Endpoint(isTLS: tls, host: host, port: port, path: path)
+  }
+}
+
+/// A server that sends back what it gets until its client has left.
+func echoServer(identity: ServerIdentity? = nil, host: String = "127.0.0.1") async throws -> WebSocketServer {
+  let server = try WebSocketServer(host: host, identity: identity, loop: loop, maxMessage: 26_214_400) { socket in
+    while let message = try? await socket.receive() {
+      do { try await socket.send(message.bytes, text: message.isText) } catch { return }
+    }
+  }
+  await server.start()
+  return server
+}
+
+/// The error that `body` throws.
+func failure<Value>(_ body: () async throws(TransportError) -> Value) async -> TransportError? {
+  do throws(TransportError) {
+    _ = try await body()
+    return nil
+  } catch { return error }
+}
+
+/// The closure that `body` throws.
+func closure<Value>(_ body: () async throws(Closure) -> Value) async -> Closure? {
+  do throws(Closure) {
+    _ = try await body()
+    return nil
+  } catch { return error }
+}
+
+/// A generator whose seed stands in the test's output when it fails.
+struct SeededGenerator: RandomNumberGenerator {
+  private var state: UInt64
+  init(seed: UInt64) { state = seed }
+  // splitmix64
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var value = state
+    value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
+    value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
+    return value ^ value >> 31
+  }
+}
