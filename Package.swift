@@ -67,9 +67,19 @@ let package = Package(
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
     tests("TransportTests", ["Transport", "Crypto", "System"]),
+    .target(
+      name: "LinkTestSupport",
+      dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
+      path: "Tests/LinkTestSupport", swiftSettings: strict),
     tests(
       "GatewayClientTests",
-      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
+      [
+        "GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+        "LinkTestSupport",
+      ]),
+    tests(
+      "FaultTests",
+      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
