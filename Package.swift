@@ -49,7 +49,8 @@ let package = Package(
 
     tests("SystemTests", ["System"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
-    tests("TransportTests", ["Transport", "Crypto", "System"]),
+    tests("CryptoTests", ["Crypto", "System"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
     tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
