@@ -66,7 +66,7 @@ let package = Package(
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
-    tests("TransportTests", ["Transport", "Crypto", "System"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
     .target(
       name: "LinkTestSupport",
       dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
@@ -80,7 +80,7 @@ let package = Package(
     tests(
       "FaultTests",
       ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
-    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
@@ -94,11 +94,7 @@ let package = Package(
         "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
     tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
-    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )
