@@ -94,7 +94,6 @@ let package = Package(
         "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
-    tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )
