@@ -37,6 +37,11 @@ extension DevGateway {
 
   var stateVersionJSON: JSON { ["presence": .int(stateVersion.presence), "health": .int(stateVersion.health)] }
 
+  func tellHealth() {
+    stateVersion.health += 1
+    broadcast("health", health, droppable: true, withStateVersion: true)
+  }
+
   /// The `health` snapshot.
   var health: JSON {
     let nodes = Set(connections.values.compactMap(\.nodeID)).count

@@ -41,8 +41,7 @@ extension DevGateway {
     let isDelivered = connection.post(
       Frame.response(Frame.Response(id: requestID, result: .success(hello))).encoded())
     if isDelivered, let token = seat.bootstrapToken { complete(token, by: seat) }
-    stateVersion.health += 1
-    broadcast("health", health, droppable: true, withStateVersion: true)
+    tellHealth()
     if seat.role == .node && !options.earlyEvents { pushVoiceWake(to: connection) }
   }
 

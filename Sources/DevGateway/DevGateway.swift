@@ -29,6 +29,8 @@ public actor DevGateway {
     public var handshakeTimeout = ProtocolLimits.handshakeTimeout
     /// How often clients are pinged.
     public var pingInterval: Duration = .seconds(30)
+    /// How often `health` is broadcast.
+    public var healthInterval: Duration = .seconds(60)
     /// The longest message taken after hello-ok, in bytes; told to clients as `policy.maxPayload`.
     public var maxPayload = ProtocolLimits.payload
     /// More unsent bytes than this make a slow consumer.
@@ -67,14 +69,16 @@ public actor DevGateway {
   /// Fingerprints of spoken turns, the newest last.
   var heardTranscripts: [String] = []
   var chat = ChatStore()
+  /// The agent's runs that go on.
+  var runTasks: [String: Task<Void, Never>] = [:]
   var surfaceTokens: [String: SurfaceURL] = [:]
   var stateVersion = (presence: Int64(1), health: Int64(1))
   var listeners: [Int: AsyncStream<Notice>.Continuation] = [:]
   var nextListener = 0
   private let bound = Lock<UInt16>(0)
   private var server: WebSocketServer?
-  private var ticker: EventLoop.Token?
-  private var pinger: EventLoop.Token?
+  /// By what they are for.
+  private var timers: [String: EventLoop.Token] = [:]
   private var nextConnection = 1
 
   public init(options: Options, loop: EventLoop) {
@@ -114,8 +118,9 @@ public actor DevGateway {
     bound.withLock { $0 = server.port }
     self.server = server
     server.assumeIsolated { $0.start() }
-    scheduleTick()
-    schedulePing()
+    repeatEvery(options.tickInterval, "tick") { $0.tick() }
+    repeatEvery(options.pingInterval, "ping") { $0.ping() }
+    repeatEvery(options.healthInterval, "health") { $0.tellHealth() }
   }
 
   /// Says `shutdown`, closes every socket with 1012 and stops listening. What it remembers stays.
@@ -125,7 +130,7 @@ public actor DevGateway {
   func end(restartExpectedMs: Int64?) async {
     guard let server else { return }
     self.server = nil
-    cancelTimers()
+    rest()
     let reason = restartExpectedMs == nil ? "gateway stopping" : "service restart"
     let payload = JSON.object(present: [
       "reason": .string(reason), "restartExpectedMs": restartExpectedMs.map(JSON.int),
@@ -146,37 +151,37 @@ public actor DevGateway {
   public func crash() async {
     guard let server else { return }
     self.server = nil
-    cancelTimers()
+    rest()
     for connection in connections.values { connection.drop("the gateway is killed") }
     await server.stop()
   }
 
-  private func cancelTimers() {
-    for timer in [ticker, pinger].compactMap(\.self) { loop.cancel(timer) }
-    ticker = nil
-    pinger = nil
+  /// What goes on only while it runs: the timers and the agent's runs.
+  private func rest() {
+    for timer in timers.values { loop.cancel(timer) }
+    timers = [:]
+    for task in runTasks.values { task.cancel() }
+    chat.loseRuns()
   }
 
-  private func scheduleTick() {
-    ticker = loop.after(options.tickInterval) { [weak self] in
+  private func repeatEvery(_ period: Duration, _ name: String, _ act: @escaping @Sendable (isolated DevGateway) -> Void)
+  {
+    timers[name] = loop.after(period) { [weak self] in
       self?.assumeIsolated { gateway in
-        if gateway.faults.ticks {
-          gateway.broadcast("tick", ["ts": .int(WallClock.milliseconds())], droppable: true)
-        }
-        gateway.scheduleTick()
+        act(gateway)
+        gateway.repeatEvery(period, name, act)
       }
     }
   }
 
-  private func schedulePing() {
-    pinger = loop.after(options.pingInterval) { [weak self] in
-      self?.assumeIsolated { gateway in
-        for connection in gateway.connections.values where !connection.isStalled {
-          let socket = connection.socket
-          Task { try? await socket.ping(timeout: ProtocolLimits.pongDeadline) }
-        }
-        gateway.schedulePing()
-      }
+  private func tick() {
+    if faults.ticks { broadcast("tick", ["ts": .int(WallClock.milliseconds())], droppable: true) }
+  }
+
+  private func ping() {
+    for connection in connections.values where !connection.isStalled {
+      let socket = connection.socket
+      Task { try? await socket.ping(timeout: ProtocolLimits.pongDeadline) }
     }
   }
 

@@ -95,6 +95,20 @@ struct ChatTests {
     }
   }
 
+  @Test("a run that a restart has cut off is started anew by the same send, and its words are stored once")
+  func cutOff() async throws {
+    try await withGateway {
+      $0.agent = { _ in [.wait(.seconds(60))] }
+    } _: { gateway in
+      let owner = try await gateway.owner()
+      try await owner.request("chat.send", send("once"))
+      try await gateway.restart(pause: .zero)
+      let again = try await gateway.owner()
+      #expect(try await again.request("chat.send", send("once"))["status"] == "started")
+      #expect(await gateway.transcript().count == 1)
+    }
+  }
+
   @Test("what an agent can do: phases, tools for those who asked, corrections, errors, silence")
   func steps() async throws {
     let agent: Agent = { turn in

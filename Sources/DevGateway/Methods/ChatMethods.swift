@@ -93,9 +93,10 @@ extension DevGateway {
     guard case .started = verdict else { return verdict }
     let steps = options.agent(AgentTurn(sessionKey: key, runID: runID, text: text))
     // The answer to `chat.send` goes out first.
-    Task {
+    runTasks[runID] = Task {
       tellAgent(runID, "lifecycle", ["phase": "start", "startedAt": .int(WallClock.milliseconds())])
       await play(steps, of: runID)
+      runTasks[runID] = nil
     }
     return verdict
   }
@@ -103,7 +104,8 @@ extension DevGateway {
   private func play(_ steps: [AgentStep], of runID: String) async {
     for step in steps {
       switch step {
-      case .wait(let time): try? await Task.sleep(for: time)
+      case .wait(let time):
+        do { try await Task.sleep(for: time) } catch { return }
       case .say(let text): say(text, runID)
       case .replace(let text): say(text, runID, replacing: true)
       case .status(let phase):
@@ -147,7 +149,10 @@ extension DevGateway {
   }
 
   func abort(_ runs: [ChatStore.Run]) -> JSON {
-    for run in runs { end(run.runID, "aborted") }
+    for run in runs {
+      end(run.runID, "aborted")
+      runTasks[run.runID]?.cancel()
+    }
     return ["ok": true, "aborted": .bool(!runs.isEmpty), "runIds": .strings(runs.map(\.runID).sorted())]
   }
 

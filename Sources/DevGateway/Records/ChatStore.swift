@@ -64,6 +64,10 @@ struct ChatStore: Sendable {
 
   mutating func session(_ key: String) -> Session {
     if let session = sessions[key] { return session }
+    if sessions.count >= Self.mostKept {
+      let oldest = sessions.values.min { ($0.messages.last?.timestampMs ?? 0) < ($1.messages.last?.timestampMs ?? 0) }
+      if let oldest { sessions[oldest.key] = nil }
+    }
     let session = Session(key: key, sessionID: Random.uuid())
     sessions[key] = session
     return session
@@ -82,8 +86,19 @@ struct ChatStore: Sendable {
     runs[runID] = run
     runOrder.append(runID)
     forgetOldRuns()
-    add("user", text, to: key, nowMs: nowMs, idempotencyKey: runID + ":user")
+    let rowKey = runID + ":user"
+    if !session(key).messages.contains(where: { $0.idempotencyKey == rowKey }) {
+      add("user", text, to: key, nowMs: nowMs, idempotencyKey: rowKey)
+    }
     return .started(run)
+  }
+
+  /// The gateway ends: runs that go on are lost, what is stored stays, and the same send starts anew.
+  mutating func loseRuns() {
+    for (id, run) in runs where run.state == .running {
+      runs[id] = nil
+      runOrder.removeAll { $0 == id }
+    }
   }
 
   private mutating func forgetOldRuns() {

@@ -10,6 +10,7 @@ struct RateLimit: Sendable {
     var credential: String
   }
 
+  private static let mostKeys = 4096
   private var failedAtMs: [Key: [Int64]] = [:]
   private var lockedUntilMs: [Key: Int64] = [:]
 
@@ -22,6 +23,9 @@ struct RateLimit: Sendable {
   }
 
   mutating func failed(_ key: Key, nowMs: Int64) {
+    // An address is whatever a proxy's header says, so there may be any number of them.
+    if failedAtMs.count >= Self.mostKeys { failedAtMs = [:] }
+    if lockedUntilMs.count >= Self.mostKeys { lockedUntilMs = [:] }
     var times = (failedAtMs[key] ?? []).filter { $0 > nowMs - windowMs }
     times.append(nowMs)
     if times.count >= failures {
