@@ -75,7 +75,8 @@ final class DeviceIdentityFacts: Sendable {
 
   /// `de-AT` for `de_AT.UTF-8@euro`; nil for `C`, `POSIX` and what is no locale.
   static func languageTag(of locale: String) -> String? {
-    let parts = locale.prefix { $0 != "." && $0 != "@" }.split(separator: "_", maxSplits: 1)
+    let parts = locale.prefix { $0 != "." && $0 != "@" }.split(
+      separator: "_", maxSplits: 1, omittingEmptySubsequences: false)
     guard let language = parts.first, (2...3).contains(language.count), language.allSatisfy(\.isASCIILetter) else {
       return nil
     }

@@ -107,7 +107,7 @@ import Testing
       String(repeating: "x ", count: 5000),
     ]
     let module = laptop.module()
-    for _ in 0..<150 {
+    for _ in 0..<60 {
       let name = names.randomElement(using: &random)!
       try laptop.folder.write(name, rubbish.randomElement(using: &random)!)
       let status = try await module.ask("device.status")
