@@ -83,6 +83,12 @@ let package = Package(
         "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
         "TestSupport",
       ]),
+    tests("CryptoTests", ["Crypto", "System"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
+    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
+    tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )
