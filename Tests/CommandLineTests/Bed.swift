@@ -21,10 +21,11 @@ final class Bed: Sendable {
 
   /// Runs `body` with a running gateway, and ends it.
   static func with(
-    _ configure: (inout DevGateway.Options) throws -> Void = { _ in }, _ body: (Bed) async throws -> Void
+    tls: Bool = false, autoApprove: Bool = true, _ body: (Bed) async throws -> Void
   ) async throws {
     var options = DevGateway.Options()
-    try configure(&options)
+    options.autoApprove = autoApprove
+    if tls { options.tls = try .selfSigned(names: ["127.0.0.1"]) }
     let bed = Bed(options)
     try await bed.gateway.start()
     do { try await body(bed) } catch {
