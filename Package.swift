@@ -27,7 +27,7 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
@@ -66,11 +66,21 @@ let package = Package(
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
-    tests("TransportTests", ["Transport", "Crypto", "System"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    .target(
+      name: "LinkTestSupport",
+      dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
+      path: "Tests/LinkTestSupport", swiftSettings: strict),
     tests(
       "GatewayClientTests",
-      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
-    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+      [
+        "GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+        "LinkTestSupport",
+      ]),
+    tests(
+      "FaultTests",
+      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
+    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
@@ -84,11 +94,6 @@ let package = Package(
         "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
-    tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("NodeKitTests", ["NodeKit", "DeviceModule", "NotifyModule", "GatewayProtocol", "System"]),
-    tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )

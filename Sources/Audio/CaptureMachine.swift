@@ -10,7 +10,8 @@ struct CaptureMachine: Sendable {
     case running
     /// Opening once more because nothing but zeros came.
     case reopening
-    /// The microphone is away since then; `opening` while an attempt is under way.
+    /// The microphone is away since then; `opening` while an attempt is under way. It is back when it is heard, not when it has been
+    /// opened: a suspended or stuck device opens and stays silent.
     case away(since: Duration, reason: AudioError, opening: Bool)
     case ended
   }
@@ -19,6 +20,8 @@ struct CaptureMachine: Sendable {
     case begin
     case opened(Int, device: String)
     case openFailed(Int, AudioError)
+    /// The first samples of this opening, zeros or not.
+    case samples(Int)
     case lost(Int, AudioError)
     /// A whole second of zeros and nothing else since the first sample.
     case onlyZeros(Int)
@@ -90,11 +93,12 @@ struct CaptureMachine: Sendable {
       phase = .running
       return [.notice(.reopenedBecauseSilent)]
 
-    case (.away(let since, _, true), .opened):
+    case (.away(let since, _, true), .samples):
       phase = .running
       return [.notice(.resumed(after: now - since))]
 
-    case (.running, .lost(_, let error)), (.opening(_, false), .lost(_, let error)), (.reopening, .openFailed(_, let error)),
+    case (.running, .lost(_, let error)), (.opening(_, false), .lost(_, let error)),
+      (.reopening, .openFailed(_, let error)),
       (.reopening, .lost(_, let error)):
       phase = .away(since: now, reason: error, opening: false)
       return [.close, .notice(.interrupted(error)), .wake(after: rules.returnPause)]
@@ -146,8 +150,8 @@ extension CaptureMachine.Event {
   /// The opening that an event belongs to; nil for those that belong to none.
   fileprivate var opening: Int? {
     switch self {
-    case .opened(let number, _), .openFailed(let number, _), .lost(let number, _), .onlyZeros(let number),
-      .sound(let number):
+    case .opened(let number, _), .openFailed(let number, _), .samples(let number), .lost(let number, _),
+      .onlyZeros(let number), .sound(let number):
       number
     case .begin, .woke, .stop: nil
     }

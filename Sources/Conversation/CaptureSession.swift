@@ -101,7 +101,9 @@ actor CaptureSession {
           nextTick = now + EndOfSpeech.tickInterval
           await talk.notify(.level(end.indicator))
           if isOnce {
-            _ = end.on(.partial(partial), at: now)
+            // Told once each: the same text again is nobody speaking.
+            if let heard = newText { _ = end.on(.partial(heard), at: now) }
+            newText = nil
             if end.on(.tick, at: now) == .silence { await talk.on(.silence(id)) }
           }
         }
@@ -112,16 +114,17 @@ actor CaptureSession {
     }
   }
 
-  private var partial = ""
+  /// What the recogniser has understood since the last look.
+  private var newText: String?
 
   private func watch(_ hearing: Hearing) async {
     for await event in hearing.events {
       switch event {
       case .partial(let text):
-        partial = text
+        newText = text
         await talk.notify(.partial(text))
       case .final(let text):
-        partial = text
+        newText = text
         await talk.notify(.partial(text))
         await talk.on(.utteranceFinal(id))
       case .transcriber: break

@@ -65,6 +65,17 @@ public actor Talk {
     }
   }
 
+  /// A key at this machine, which waits for no answer. Takes effect before it returns, so that a release can't overtake its press.
+  public func press(_ press: Press) {
+    nextRequest += 1
+    switch press {
+    case .start: perform(machine.on(.start(nextRequest, .person, id: Random.uuid())))
+    case .stop: perform(machine.on(.stop(nextRequest, id: Random.uuid())))
+    }
+  }
+
+  public enum Press: Sendable { case start, stop }
+
   /// Silences what is spoken.
   public func hush() async { await mouth.hush() }
 

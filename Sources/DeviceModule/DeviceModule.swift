@@ -26,7 +26,7 @@ public struct DeviceModule: CapabilityModule {
       consent: Self.consent, limit: .seconds(10)),
   ]
 
-  private let identity: DeviceIdentityFacts
+  let identity: DeviceIdentityFacts
   private let machine: MachineFiles
   private let home: String
   private let services: DesktopServices?

@@ -128,8 +128,9 @@ public actor GatewayLink {
     }
   }
 
-  /// The wall clock was set, or the machine woke up: a connection that did not outlast it ends at once.
-  func clockWasSet() async {
+  /// The wall clock was set, or the machine woke up: a connection that did not outlast it ends at once. The link notices by itself;
+  /// to be called by who knows better.
+  public func clockWasSet() async {
     await node.clockWasSet()
     await `operator`.clockWasSet()
   }

@@ -19,7 +19,9 @@ enum Modules {
     return [device] + others
   }
 
-  static let demonstrations: [any Demonstration] = [DeviceDemonstration(), NotifyDemonstration()]
+  static let demonstrations: [any Demonstration] = [
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(),
+  ]
 }
 
 /// What modules share. Nothing of it is opened before it is used.

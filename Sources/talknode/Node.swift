@@ -8,6 +8,7 @@ import Glibc
 import NodeKit
 import System
 import Transport
+import Triggers
 
 /// One device: its identity, the gateways it knows, the modules that answer for it, and the link to the active gateway. `run` serves it
 /// to the control socket, `pair` waits for its approvals, `demo` shows it, `invoke` asks it without a gateway.
@@ -31,6 +32,7 @@ actor Node {
   private var linkStatus: LinkStatus?
   private var pump: Task<Void, Never>?
   private var talkPump: Task<Void, Never>?
+  private var talkKey: KeyTrigger?
   private var talkPhase = TalkNotice.Phase.idle
   private var observers: [UInt64: AsyncStream<NodeStatus>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
@@ -64,12 +66,15 @@ actor Node {
     Task { await router.start() }
     let notices = await services.talk.notices()
     talkPump = Task { for await notice in notices { took(notice) } }
+    talkKey = KeyTrigger.made(settings.talkKey, services.talk, loop: loop)
+    if let problem = await talkKey?.start() { Log.warning("The talk key does not work yet. \(problem)") }
     await connect()
   }
 
   /// Ends the link, then what runs, then the devices.
   func stop() async {
     talkPump?.cancel()
+    await talkKey?.stop()
     await disconnect()
     await router.stop()
     await services.close()

@@ -4,6 +4,7 @@ import Conversation
 import GatewayClient
 import Speech
 import System
+import Triggers
 
 /// The link to the active gateway, for those who talk: the node puts it here, the conversation takes it.
 final class ActiveLink: Sendable {
@@ -38,6 +39,24 @@ extension Talk {
           Log.once("talk sign", .warning, "That the microphone is open can't be shown: \(error.message)")
         }
       })
+  }
+}
+
+extension KeyTrigger {
+  /// The key that the settings name; nil when they name none. It presses straight into the conversation, on the loop both share.
+  static func made(_ section: TalkKeySettings, _ talk: Talk, loop: EventLoop) -> KeyTrigger? {
+    guard let name = section.keyOrDefault.nonEmpty else { return nil }
+    do throws(TriggerError) {
+      let options = Options(
+        key: try KeyCode(name), device: section.deviceOrDefault.nonEmpty,
+        tapThreshold: .milliseconds(section.tapOrDefault))
+      return KeyTrigger(options: options, loop: loop) { signal in
+        talk.assumeIsolated { $0.press(signal == .start ? .start : .stop) }
+      }
+    } catch {
+      Log.warning("talk.key can't be used: \(error)")
+      return nil
+    }
   }
 }
 

@@ -197,7 +197,8 @@ struct ALSATests {
       #expect(await failure { () throws(AudioError) in _ = try await lease.capture() }?.code == .deviceNotFound)
       await lease.release()
       let speaker = try await sound.speaker.lease(for: "a test")
-      #expect(await failure { () throws(AudioError) in try await speaker.play(Cue.stop.sound()) }?.code == .deviceNotFound)
+      #expect(
+        await failure { () throws(AudioError) in try await speaker.play(Cue.stop.sound()) }?.code == .deviceNotFound)
       await speaker.release()
     }
   }

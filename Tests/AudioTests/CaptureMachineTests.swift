@@ -12,6 +12,8 @@ struct CaptureMachineTests {
   private static let unplugged = AudioError(.deviceLost, "The microphone went away.")
   private static let refused = AudioError(.serverUnavailable, "No sound server answers.")
 
+  private static let stuck = AudioError(.deviceStuck, "It hangs.")
+
   /// One step of a story: what happens, at which millisecond, and what has to follow.
   struct Step: Sendable {
     var event: CaptureMachine.Event
@@ -65,7 +67,8 @@ struct CaptureMachineTests {
         Step(.woke, 1250, [.open(2, device: "usb mic")]),
         Step(.openFailed(2, none), 1251, [.close, .wake(after: .milliseconds(250))]),
         Step(.woke, 1501, [.open(3, device: "usb mic")]),
-        Step(.opened(3, device: "usb mic"), 1510, [.notice(.resumed(after: .milliseconds(510)))]),
+        Step(.opened(3, device: "usb mic"), 1505, []),
+        Step(.samples(3), 1510, [.notice(.resumed(after: .milliseconds(510)))]), Step(.sound(3), 1511, []),
         // What is left of the earlier openings changes nothing any more.
         Step(.lost(1, unplugged), 1511, []), Step(.openFailed(2, none), 1512, []),
       ]),
@@ -92,13 +95,32 @@ struct CaptureMachineTests {
       steps: opened + [
         Step(.lost(1, refused), 100, [.close, .notice(.interrupted(refused)), .wake(after: .milliseconds(250))]),
         Step(.woke, 350, [.open(2, device: "usb mic")]),
-        Step(.opened(2, device: "usb mic"), 360, [.notice(.resumed(after: .milliseconds(260)))]),
+        Step(.opened(2, device: "usb mic"), 355, []),
+        Step(.samples(2), 360, [.notice(.resumed(after: .milliseconds(260)))]),
         Step(.lost(2, refused), 400, [.close, .notice(.interrupted(refused)), .wake(after: .milliseconds(250))]),
         Step(.woke, 650, [.open(3, device: "usb mic")]),
         // Lost again before it was open.
         Step(.lost(3, refused), 655, [.close, .wake(after: .milliseconds(250))]),
         Step(.woke, 905, [.open(4, device: "usb mic")]),
-        Step(.opened(4, device: "usb mic"), 910, [.notice(.resumed(after: .milliseconds(510)))]),
+        Step(.opened(4, device: "usb mic"), 906, []),
+        Step(.samples(4), 910, [.notice(.resumed(after: .milliseconds(510)))]),
+      ]),
+    Story(
+      testDescription: "stuck: it opens again and again and is never heard; that is no return",
+      steps: opened + [
+        Step(.lost(1, stuck), 2000, [.close, .notice(.interrupted(stuck)), .wake(after: .milliseconds(250))]),
+        Step(.woke, 2250, [.open(2, device: "usb mic")]), Step(.opened(2, device: "usb mic"), 2251, []),
+        Step(.lost(2, stuck), 4251, [.close, .wake(after: .milliseconds(250))]),
+        Step(.woke, 4501, [.open(3, device: "usb mic")]), Step(.opened(3, device: "usb mic"), 4502, []),
+        Step(.onlyZeros(3), 4600, []),
+        Step(
+          .lost(3, stuck), 7000,
+          [
+            .close,
+            .end(
+              AudioError(
+                .deviceLost, "It hangs. It did not come back; what was heard until then is kept.")),
+          ]),
       ]),
     Story(
       testDescription: "stopped while it is away",
@@ -130,7 +152,8 @@ struct CaptureMachineTests {
         Step(
           .openFailed(2, busy), 1015, [.close, .notice(.interrupted(busy)), .wake(after: .milliseconds(250))]),
         Step(.woke, 1265, [.open(3, device: "usb mic")]),
-        Step(.opened(3, device: "usb mic"), 1270, [.notice(.resumed(after: .milliseconds(255)))]),
+        Step(.opened(3, device: "usb mic"), 1268, []),
+        Step(.samples(3), 1270, [.notice(.resumed(after: .milliseconds(255)))]),
         Step(.onlyZeros(3), 2270, [.notice(.silent)]),
       ]),
   ]
@@ -164,7 +187,7 @@ struct CaptureMachineTests {
           queue.isEmpty
           ? [
             Event.opened(number, device: "mic"), .openFailed(number, error), .lost(number, error), .onlyZeros(number),
-            .sound(number), .woke, .woke, .stop,
+            .samples(number), .sound(number), .woke, .woke, .stop,
           ].randomElement(using: &random)! : queue.removeFirst()
         // An opening that failed left nothing open.
         if case .openFailed(lastOpening, _) = event { isOpen = false }

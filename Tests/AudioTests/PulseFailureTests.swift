@@ -111,7 +111,8 @@ struct PulseFailureTests {
     _ = try await output(of: ["pactl", "-s", server.address] + other)
     try await Task.sleep(for: .milliseconds(600))
     #expect(listener.now.samples.count == before)
-    _ = try await output(of: ["pactl", "-s", server.address, "load-module"] + Self.remap.split(separator: " ").map { "\($0)" })
+    _ = try await output(
+      of: ["pactl", "-s", server.address, "load-module"] + Self.remap.split(separator: " ").map { "\($0)" })
     try await eventually("it goes on") { listener.now.samples.count > before + 8000 }
     await lease.release()
     tone.end()
@@ -172,7 +173,8 @@ struct PulseFailureTests {
     await sound.close()
   }
 
-  @Test("a server that hangs: a capture is told and ends, nothing opens or lists for ever, and all is well when it wakes")
+  @Test(
+    "a server that hangs: a capture is told and ends, nothing opens or lists for ever, and all is well when it wakes")
   func hangs() async throws {
     let server = try await TestServer()
     let process = try #require(server.server.processID)

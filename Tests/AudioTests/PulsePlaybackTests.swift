@@ -65,7 +65,8 @@ struct PulsePlaybackTests {
   @Test(
     "a speaker that sleeps swallows the first syllable; the pre-roll gives it silence to swallow",
     arguments: [
-      ("device.description=Sleepy", 150, 200), ("device.bus=bluetooth", 400, 500), ("device.profile.name=hdmi-stereo", 250, 300),
+      ("device.description=Sleepy", 150, 200), ("device.bus=bluetooth", 400, 500),
+      ("device.profile.name=hdmi-stereo", 250, 300),
     ])
   func preRoll(_ property: String, _ swallowed: Int, _ preRoll: Int) async throws {
     let fifo = temporaryFolder()
@@ -173,7 +174,9 @@ struct PulsePlaybackTests {
     let playing = Task {
       await failure { () throws(AudioError) in try await first.play(PCM.tone(600, seconds: 20, rate: 48_000)) }
     }
-    try await eventually("it plays") { try await server.pactl("list", "short", "sink-inputs").contains("protocol-native") }
+    try await eventually("it plays") {
+      try await server.pactl("list", "short", "sink-inputs").contains("protocol-native")
+    }
     await first.release()
     #expect(await playing.value?.code == .stopped)
     let second = try await sound.speaker.lease(for: "Listen")

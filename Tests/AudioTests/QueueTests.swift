@@ -85,19 +85,20 @@ struct QueueTests {
     }
     try pipe.begin(rate: 48_000)
     let zeros = [Float](repeating: 0, count: 960)
-    for _ in 0..<50 { pipe.deliver(.samples(zeros, at: .zero)) }
     #expect(found.withLock { $0 } == [])
+    for _ in 0..<50 { pipe.deliver(.samples(zeros, at: .zero)) }
+    #expect(found.withLock { $0 } == [.samples])
     for _ in 0..<60 { pipe.deliver(.samples(zeros, at: .zero)) }
-    #expect(found.withLock { $0 } == [.onlyZeros])
+    #expect(found.withLock { $0 } == [.samples, .onlyZeros])
     pipe.deliver(.samples([0, 0, 1e-5], at: .zero))
     for _ in 0..<60 { pipe.deliver(.samples(zeros, at: .zero)) }
-    #expect(found.withLock { $0 } == [.onlyZeros, .sound])
+    #expect(found.withLock { $0 } == [.samples, .onlyZeros, .sound])
     let lost = AudioError(.deviceLost, "Gone.")
     pipe.deliver(.ended(lost))
     #expect(found.withLock { $0.last } == .ended(lost))
     _ = pipe.finish()
     pipe.deliver(.ended(lost))
-    #expect(found.withLock { $0.count } == 3)
+    #expect(found.withLock { $0.count } == 4)
   }
 
   @Test("a feed gives what was pushed, in order, however it is pulled, and suspends its producer above the limit")

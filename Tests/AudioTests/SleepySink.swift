@@ -18,7 +18,8 @@ final class SleepySink: Sendable {
   init(path: String, swallowed: Duration) {
     let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
     // A small pipe, so that what is written is heard soon.
-    _ = fcntl(descriptor, 1031 /* F_SETPIPE_SZ */, 4096)
+    let setPipeSize: Int32 = 1031  // F_SETPIPE_SZ, which glibc hides behind _GNU_SOURCE
+    _ = fcntl(descriptor, setPipeSize, 4096)
     let format = AudioFormat(.s16le, rate: 48_000, channels: 2)
     let swallow = swallowed.samples(at: format.rate)
     Thread.detachNewThread { [self] in

@@ -1,10 +1,11 @@
 import Crypto
-import DevGateway
 import GatewayProtocol
 import System
 import TestSupport
 import Testing
 import Transport
+
+@testable import DevGateway
 
 @Suite("Appendix A, 1 to 3: challenge, first frame, versions, device proof")
 struct HandshakeTests {
@@ -29,14 +30,15 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A1: after hello-ok the handshake's timer is gone")
+  @Test("A1: with hello-ok or a refusal the handshake's timer is gone")
   func timerEnds() async throws {
-    try await withGateway {
-      $0.handshakeTimeout = .milliseconds(60)
-    } _: { gateway in
-      let owner = try await gateway.owner()
-      try await Task.sleep(for: .milliseconds(120))
-      _ = try await owner.request("health")
+    try await withGateway { gateway in
+      let peer = try await Peer.open(gateway)
+      try await peer.event("connect.challenge")
+      #expect(await gateway.handshakeTimers == 1)
+      _ = try await gateway.owner()
+      _ = try await gateway.refusal(of: try Badge.node("wrong"))
+      #expect(await gateway.handshakeTimers == 1)
     }
   }
 
@@ -209,4 +211,8 @@ struct HandshakeTests {
       #expect(try await gateway.refusal(of: owner).error.detailsCode == "DEVICE_IDENTITY_REQUIRED")
     }
   }
+}
+
+extension DevGateway {
+  fileprivate var handshakeTimers: Int { connections.values.count { $0.handshakeTimer != nil } }
 }

@@ -1,6 +1,7 @@
 import Crypto
 import DevGateway
 import GatewayProtocol
+import LinkTestSupport
 import System
 import Testing
 import Transport
@@ -88,7 +89,7 @@ struct LinkTests {
       $0.autoApprove = false
     } _: { gateway, desk in
       let link = try await desk.connect(gateway.offer())
-      try await gateway.approveAll(link)
+      #expect(await gateway.approveAll(link))
       try await gateway.removeDevice(desk.id)
       try await eventually("both have stopped") {
         let status = await link.status()
@@ -102,7 +103,7 @@ struct LinkTests {
       #expect(await gateway.pendingDevices().isEmpty)
       await again.stop()
       let anew = try await desk.connect(gateway.offer())
-      try await gateway.approveAll(anew)
+      #expect(await gateway.approveAll(anew))
     }
   }
 

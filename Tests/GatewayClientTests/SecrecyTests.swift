@@ -1,6 +1,7 @@
 import Crypto
 import DevGateway
 import GatewayProtocol
+import LinkTestSupport
 import System
 import TestSupport
 import Testing
@@ -34,7 +35,7 @@ struct SecrecyTests {
         let listener = Task {
           for await status in link.statuses() { statuses.withLock { $0.append(status.json.text) } }
         }
-        try await gateway.approveAll(link)
+        #expect(await gateway.approveAll(link))
         for token in await desk.credentials.deviceTokens.values { secrets.insert(token.token) }
         await gateway.sendText("garbage \(gateway.token)", to: desk.id)
         await gateway.sendText(#"{"type":"event","event":7,"payload":"\#(gateway.token)"}"#, to: desk.id)

@@ -1,3 +1,4 @@
+import LinkTestSupport
 import System
 import TestSupport
 import Testing
@@ -21,7 +22,3 @@ func eventually(
 ) async throws {
   if try await !TestSupport.eventually(within: limit, condition) { Issue.record(what, sourceLocation: sourceLocation) }
 }
-
-let testClient = ClientInfo(
-  displayName: "Desk", version: "1.0.0", modelIdentifier: "x86_64", instanceID: "inst-1", locale: "en-GB",
-  userAgent: "talknode/1.0.0 (linux)")

@@ -185,13 +185,15 @@ struct Demo: Sendable {
     }
     if let skip { return outcome(.skipped, skip.reason, remedy: skip.remedy) }
     let began = Monotonic.now()
+    let meanwhile = Task { await step.meanwhile() }
+    defer { meanwhile.cancel() }
     do throws(WireError) {
       let payload = try await gateway.invoke(
         nodeID: node.identity.id, command: step.command, params: step.params, timeoutMs: 60_000,
         idempotencyKey: Random.uuid())
       let end = outcome(.ok, "", since: began).milliseconds
       do throws(DemoStep.Flaw) {
-        let detail = try step.describe(payload)
+        let detail = try await step.describe(payload)
         return Outcome(
           name: step.command, status: .ok, source: step.source, asked: DemoStep.short(step.params), detail: detail,
           remedy: nil, milliseconds: end)
