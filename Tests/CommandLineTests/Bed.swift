@@ -4,6 +4,7 @@ import Glibc
 import System
 import TestSupport
 import Testing
+import Transport
 
 /// A gateway on loopback and the built program beside it, with folders of their own.
 final class Bed: Sendable {
