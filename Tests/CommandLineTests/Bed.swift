@@ -4,6 +4,7 @@ import Glibc
 import System
 import TestSupport
 import Testing
+import Transport
 
 /// A gateway on loopback and the built program beside it, with folders of their own.
 final class Bed: Sendable {
@@ -21,10 +22,11 @@ final class Bed: Sendable {
 
   /// Runs `body` with a running gateway, and ends it.
   static func with(
-    _ configure: (inout DevGateway.Options) throws -> Void = { _ in }, _ body: (Bed) async throws -> Void
+    tls: Bool = false, autoApprove: Bool = true, _ body: (Bed) async throws -> Void
   ) async throws {
     var options = DevGateway.Options()
-    try configure(&options)
+    options.autoApprove = autoApprove
+    if tls { options.tls = try .selfSigned(names: ["127.0.0.1"]) }
     let bed = Bed(options)
     try await bed.gateway.start()
     do { try await body(bed) } catch {

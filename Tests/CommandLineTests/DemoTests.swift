@@ -46,7 +46,7 @@ import Testing
         let ending = try await bed.run(["demo", "--json"], environment: ["DBUS_SESSION_BUS_ADDRESS": bus.addressText])
         let step = ending.json["steps"]?.array?.first { $0["name"] == "system.notify" }
         #expect(step?["status"] == "ok", "\(ending.output) \(ending.errors)")
-        #expect(await server.titles == ["TalkNode"])
+        #expect(await server.titles.contains("TalkNode"))
       }
     }
   }

@@ -33,7 +33,8 @@ import Testing
     let loop = EventLoop(name: "documents")
     defer { loop.stop() }
     let services = Services(
-      Instance(state: "/nonexistent", environment: Environment([:])), settings: Settings(), environment: Environment([:]),
+      Instance(state: "/nonexistent", environment: Environment([:])), settings: Settings(),
+      environment: Environment([:]),
       loop: loop)
     let rows = Modules.all(Settings(), services).flatMap(\.commands).map { command in
       let entry =

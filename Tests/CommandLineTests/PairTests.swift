@@ -14,7 +14,7 @@ import Transport
 
   @Test("every form of an introduction ends in a node and an operator connection", arguments: Form.allCases)
   func forms(form: Form) async throws {
-    try await Bed.with({ if form == .wss { $0.tls = try .selfSigned(names: ["127.0.0.1"]) } }) { bed in
+    try await Bed.with(tls: form == .wss) { bed in
       let url = await bed.gateway.url
       let code = await bed.gateway.makeSetupCode(profile: .full).text
       let token = bed.gateway.token
@@ -49,7 +49,7 @@ import Transport
 
   @Test("each of the three approvals is named with its request and its command, and waited for")
   func approvals() async throws {
-    try await Bed.with({ $0.autoApprove = false }) { bed in
+    try await Bed.with(autoApprove: false) { bed in
       let pairing = try await bed.start(["pair", await bed.gateway.url, "--token-file", try bed.tokenFile(), "--json"])
       var asked: [String] = []
       var events: [String] = []
@@ -94,7 +94,7 @@ import Transport
 
   @Test("an unknown certificate is not trusted unless a person says so, and a wrong fingerprint never")
   func certificates() async throws {
-    try await Bed.with({ $0.tls = try .selfSigned(names: ["127.0.0.1"]) }) { bed in
+    try await Bed.with(tls: true) { bed in
       let seen = hexadecimal(try #require(await bed.gateway.fingerprint))
       let words = ["pair", await bed.gateway.url, "--token-file", try bed.tokenFile()]
       let refused = try await bed.run(words)
@@ -142,7 +142,7 @@ import Transport
 
   @Test("Ctrl-C ends the waiting, and what was given is kept")
   func interrupted() async throws {
-    try await Bed.with({ $0.autoApprove = false }) { bed in
+    try await Bed.with(autoApprove: false) { bed in
       let pairing = try await bed.start(["pair", await bed.gateway.url, "--token-file", try bed.tokenFile()])
       #expect(await eventually { !(await bed.gateway.pendingDevices().isEmpty) })
       await pairing.signal(2)

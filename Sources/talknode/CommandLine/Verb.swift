@@ -77,11 +77,6 @@ struct Arguments: Sendable, Equatable {
   var operands: [String] = []
   var values: [String: [String]] = [:]
 
-  init(operands: [String] = [], values: [String: [String]] = [:]) {
-    self.operands = operands
-    self.values = values
-  }
-
   /// The value given last.
   subscript(_ option: Option) -> String? { values[option.name]?.last }
   func has(_ option: Option) -> Bool { values[option.name] != nil }

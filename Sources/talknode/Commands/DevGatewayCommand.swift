@@ -44,7 +44,8 @@ enum DevGatewayCommand {
     }
     await signals.start()
     do throws(DevGatewayError) {
-      try await program.run(on: loop, print: { terminal.print($0) }) { for await _ in signals.stream { break } }
+      try await program.run(
+        on: loop, print: { terminal.print($0) }, until: { for await _ in signals.stream { break } })
     } catch {
       throw Failure(error.code.rawValue, error.summary, remedy: error.remedy, exit: .unavailable)
     }
