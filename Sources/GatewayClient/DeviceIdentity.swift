@@ -36,21 +36,29 @@ public struct DeviceIdentity: Sendable {
   /// A damaged file is set aside and the start refused, also the next time: a new identity would lose every pairing, so only a
   /// person may ask for one.
   public static func loadOrCreate(in state: StateFolder) throws(LinkError) -> DeviceIdentity {
-    if let identity = try load(from: state) { return identity }
+    if let identity = try load(from: state) {
+      removeLeftovers(in: state)
+      return identity
+    }
     try refuseWhileDamaged(in: state)
     let created = try DeviceIdentity(seed: Random.bytes(32), createdAtMs: WallClock.milliseconds())
-    let fresh = "\(state.identity).fresh-\(getpid())-\(hexadecimal(Random.bytes(4)))"
+    let fresh = "\(state.path)/\(freshPrefix)\(getpid())-\(hexadecimal(Random.bytes(4)))"
     do { try Files.writeAtomically(created.encoded(), to: fresh) } catch { throw StateFolder.unusable(fresh, error) }
     defer { unlink(fresh) }
     // link(2) and not rename(2): it fails when another program was faster, whose identity then counts.
-    if link(fresh, state.identity) != 0 && errno != EEXIST {
-      throw StateFolder.unusable(state.identity, SystemError("link \(state.identity)", code: errno))
-    }
+    let failure = link(fresh, state.identity) == 0 ? nil : SystemError("link \(state.identity)", code: errno)
     Files.syncFolder(of: state.identity)
     guard let identity = try load(from: state) else {
-      throw StateFolder.unusable(state.identity, SystemError("open \(state.identity)", code: ENOENT))
+      throw StateFolder.unusable(state.identity, failure ?? SystemError("open \(state.identity)", code: ENOENT))
     }
     return identity
+  }
+
+  private static let freshPrefix = "identity.json.fresh-"
+
+  /// Keys that were made and never used, by a start that was killed.
+  private static func removeLeftovers(in state: StateFolder) {
+    for name in Files.list(state.path) where name.hasPrefix(freshPrefix) { unlink(state.path + "/" + name) }
   }
 
   /// The stored identity; nil when there is none yet.

@@ -134,7 +134,7 @@ extension GatewayOffer {
           if !routes.contains(route) { routes.append(route) }
         }
       }
-      if !routes.contains(primary) { routes.insert(primary, at: 0) }
+      if !routes.contains(primary) { routes = [primary] + routes.prefix(7) }
     } else if let host = json["host"]?.string {
       primary = try endpoint(host: host, port: json["port"], isTLS: json["tls"])
       routes = [primary]

@@ -21,36 +21,36 @@ actor GatewaySocket {
     var removed: @Sendable (Stop) -> Void = { _ in }
   }
 
-  private let identity: DeviceIdentity
-  private let registry: GatewayRegistry
-  private let client: ClientInfo
-  private let options: LinkOptions
-  private let surface: @Sendable () async -> NodeSurface
-  private var hooks = Hooks()
-  private var gateway: GatewayRecord
+  let identity: DeviceIdentity
+  let registry: GatewayRegistry
+  let client: ClientInfo
+  let options: LinkOptions
+  let surface: @Sendable () async -> NodeSurface
+  var hooks = Hooks()
+  var gateway: GatewayRecord
   private var machine: ConnectionMachine
   private var timer: EventLoop.Token?
-  private var channel: GatewayChannel?
+  var channel: GatewayChannel?
   /// Rises with every connect and every end; what belongs to an older one is ignored.
-  private var generation = 0
+  var generation = 0
   /// The connect in progress, or the session it led to.
   private var turn: Task<Void, Never>?
   /// Farewells under way: `stop` waits for them.
   private var farewells: [Task<Void, Never>] = []
 
   /// How the last connect or session ended; nil after a hello-ok.
-  private var lastCourse: ConnectVerdict.Course?
-  private(set) var waitingSinceMs: Int64 = 0
+  var lastCourse: ConnectVerdict.Course?
+  var waitingSinceMs: Int64 = 0
   /// The last line that was logged; nil after a hello-ok.
-  private var toldOf: String?
+  var toldOf: String?
 
   // What is remembered of refusals until the next hello-ok.
-  private var addsDeviceToken = false
-  private var deviceTokenRetrySpent = false
-  private var signaturesRefused: Set<DeviceAuth.Version> = []
-  private var looksForRoute = false
+  var addsDeviceToken = false
+  var deviceTokenRetrySpent = false
+  var signaturesRefused: Set<DeviceAuth.Version> = []
+  var looksForRoute = false
   /// The gateway let us in with the device token and refuses the shared one. Kept while the daemon runs.
-  private var sharedRefused = false
+  var sharedRefused = false
 
   init(
     role: Role, gateway: GatewayRecord, identity: DeviceIdentity, registry: GatewayRegistry, client: ClientInfo,
@@ -130,7 +130,7 @@ actor GatewaySocket {
 
   // MARK: Carrying out
 
-  private func on(_ event: ConnectionMachine.Event) {
+  func on(_ event: ConnectionMachine.Event) {
     let actions = machine.on(event, at: options.clock(), jitter: options.jitter())
     for action in actions { perform(action) }
     switch event {
@@ -166,7 +166,7 @@ actor GatewaySocket {
   }
 
   /// Parts with the connection in progress: nothing of it counts any more.
-  private func takeChannel() -> GatewayChannel? {
+  func takeChannel() -> GatewayChannel? {
     generation += 1
     // Not connected yet: the dialling is called off.
     if channel == nil { turn?.cancel() }
@@ -174,7 +174,7 @@ actor GatewaySocket {
     return channel
   }
 
-  private func part(with channel: GatewayChannel, _ code: UInt16, _ reason: String) {
+  func part(with channel: GatewayChannel, _ code: UInt16, _ reason: String) {
     farewells.append(Task { await channel.close(code: code, reason: reason) })
     // Each takes 2 s at most, so that older ones have ended.
     if farewells.count > 8 { farewells.removeFirst() }
@@ -200,217 +200,6 @@ actor GatewaySocket {
       let lastActivity = await channel.lastActivity
       if generation == self.generation { on(.timer(lastActivity: lastActivity)) }
     }
-  }
-
-  // MARK: One connect, and the session after it
-
-  private func connect(_ attempt: Int, _ generation: Int) async {
-    let credentials = await registry.credentials(for: gateway.id)
-    if looksForRoute { await findRoute() }
-    if generation != self.generation { return }
-    let auth = AuthAttempt(
-      credentials, role: role, withDeviceToken: addsDeviceToken, sharedRefused: sharedRefused)
-    let context = context(credentials, auth)
-    if credentials.removedAtMs != nil {
-      return await ended(ConnectVerdict(.stop(ConnectVerdict.removed(context))), generation)
-    }
-    addsDeviceToken = false
-    var connectOptions = ConnectOptions()
-    connectOptions.trust = gateway.trust
-    connectOptions.headers = options.headers
-    connectOptions.timeout = options.timings.connectTimeout
-    connectOptions.proxy = options.proxy(gateway.endpoint)
-    let socket: WebSocket
-    do throws(TransportError) {
-      socket = try await WebSocket.connect(to: gateway.endpoint, options: connectOptions, loop: loop)
-    } catch {
-      looksForRoute = gateway.routes.count > 1
-      return await ended(ConnectVerdict(error, context), generation)
-    }
-    let channel = GatewayChannel(socket: socket)
-    if generation != self.generation { return await channel.drop("not wanted any more") }
-    self.channel = channel
-    on(.opened)
-    let reader = Task { await channel.run() }
-    do throws(LinkError) {
-      let hello = try await handshake(channel, credentials, auth, context)
-      try await keep(hello, auth)
-      if generation != self.generation { return }
-      welcome(hello, auth, channel, generation)
-      await channel.welcome(maxPayload: hello.maxPayload, listener: listener(channel, generation))
-      let closure = await reader.value
-      await ended(ConnectVerdict(closure, context), generation)
-    } catch {
-      let verdict = await verdict(on: error, channel, reader, context)
-      await ended(verdict, generation)
-    }
-  }
-
-  private func handshake(
-    _ channel: GatewayChannel, _ credentials: Credentials, _ auth: AuthAttempt, _ context: ConnectContext
-  ) async throws(LinkError) -> HelloOK {
-    guard let payload = await channel.nextChallenge() else {
-      throw LinkError(.connectionLost, "The gateway closed the connection before its challenge.")
-    }
-    let challenge = try Challenge(payload: payload)
-    let params = try ConnectParams(
-      role: role, surface: role == .node ? await surface() : NodeSurface(), client: client, auth: auth,
-      identity: identity, challenge: challenge, signature: context.signature, nowMs: options.clock().wallMs)
-    let answer = try await channel.request("connect", params.json, timeout: options.timings.helloDeadline)
-    guard let hello = HelloOK(payload: answer) else {
-      throw LinkError(.protocolViolation, "The gateway answered connect with something that is no hello-ok.")
-    }
-    return hello
-  }
-
-  /// What the failure of a handshake means. A refusal is told in the response and again in the close that follows; when there is no
-  /// response, the close alone counts.
-  private func verdict(
-    on error: LinkError, _ channel: GatewayChannel, _ reader: Task<Closure, Never>, _ context: ConnectContext
-  ) async -> ConnectVerdict {
-    if error.code == .connectionLost { return ConnectVerdict(await reader.value, context) }
-    var verdict = ConnectVerdict(error, context)
-    if case .wait(var wait) = verdict.course, wait.requestID == nil {
-      // An old gateway names the request in the close only.
-      let limit = loop.after(.seconds(1)) { Task { await channel.drop("no close after the refusal") } }
-      let closure = await reader.value
-      loop.cancel(limit)
-      wait.requestID = ConnectVerdict.requestID(in: closure.reason)
-      verdict.course = .wait(wait)
-    }
-    return verdict
-  }
-
-  private func context(_ credentials: Credentials, _ auth: AuthAttempt) -> ConnectContext {
-    let stored = credentials.deviceTokens[role]
-    return ConnectContext(
-      role: role, url: gateway.endpoint.description, auth: auth,
-      hasUsableDeviceToken: stored.map { Self.covers($0.scopes, ConnectParams.scopes(of: role)) } ?? false,
-      isTrustedEndpoint: gateway.isTrustedEndpoint, deviceTokenRetrySpent: deviceTokenRetrySpent,
-      signature: credentials.signature ?? .v3, signaturesRefused: signaturesRefused)
-  }
-
-  /// Whether a token with the scopes `held` may ask for `wanted` (protocol §5.2).
-  static func covers(_ held: [String], _ wanted: [String]) -> Bool {
-    wanted.allSatisfy { scope in
-      held.contains(scope) || held.contains("operator.admin")
-        || (scope == "operator.read" && held.contains("operator.write"))
-    }
-  }
-
-  // MARK: Beginning and end of a session
-
-  /// Tokens are stored before anything else happens: one that is lost can't be had again without a person.
-  private func keep(_ hello: HelloOK, _ auth: AuthAttempt) async throws(LinkError) {
-    let role = role
-    let endpoint = gateway.endpoint
-    let nowMs = options.clock().wallMs
-    do throws(LinkError) {
-      try await registry.updateCredentials(of: gateway.id) {
-        $0.keep(
-          hello.auth, role: role, bootstrapped: auth.source == .bootstrap,
-          linkIsTrusted: PlaintextPolicy.allows(endpoint),
-          nowMs: nowMs)
-      }
-      try await registry.setEndpoint(endpoint, of: gateway.id)
-    } catch  where error.code == .unknownGateway {
-      // Forgotten in the meantime: the owner stops this link.
-    } catch {
-      Log.error("What the gateway issued can't be stored: \(error)")
-    }
-  }
-
-  private func welcome(_ hello: HelloOK, _ auth: AuthAttempt, _ channel: GatewayChannel, _ generation: Int) {
-    if auth.source == .shared && auth.deviceToken != nil { sharedRefused = true }
-    deviceTokenRetrySpent = false
-    signaturesRefused = []
-    looksForRoute = false
-    lastCourse = nil
-    toldOf = nil
-    Log.info("\(gateway.name): \(role.rawValue) connection is up.")
-    on(.welcomed(tick: hello.tickInterval))
-    hooks.welcomed(hello, channel)
-  }
-
-  private func listener(_ channel: GatewayChannel, _ generation: Int) -> GatewayChannel.Listener {
-    GatewayChannel.Listener(
-      message: { [weak self] in self?.assumeIsolated { if generation == $0.generation { $0.on(.received) } } },
-      event: { [weak self] event in
-        self?.assumeIsolated { if generation == $0.generation { $0.hooks.event(event, channel) } }
-      },
-      gap: { [weak self] missed in
-        self?.assumeIsolated { if generation == $0.generation { $0.hooks.gap(missed) } }
-      })
-  }
-
-  private func ended(_ verdict: ConnectVerdict, _ generation: Int) async {
-    for effect in verdict.effects { await apply(effect) }
-    if generation != self.generation { return }
-    var course = verdict.course
-    if case .wait(var wait) = course {
-      if case .wait(let before)? = lastCourse {
-        if wait.requestID == nil && wait.reason == before.reason { wait.requestID = before.requestID }
-      } else {
-        waitingSinceMs = options.clock().wallMs
-      }
-      course = .wait(wait)
-    }
-    lastCourse = course
-    tell(course)
-    // A refusal leaves the socket open for a moment; it must not outlive its turn.
-    if channel != nil, let channel = takeChannel() { part(with: channel, 1000, "") }
-    on(.ended(course))
-    if verdict.effects.contains(.markRemoved), case .stop(let stop) = course { hooks.removed(stop) }
-  }
-
-  private func apply(_ effect: ConnectVerdict.Effect) async {
-    let role = role
-    let nowMs = options.clock().wallMs
-    switch effect {
-    case .forgetDeviceToken: await update { $0.deviceTokens[role] = nil }
-    case .dropBootstrapToken: await update { $0.bootstrapToken = nil }
-    case .markRemoved:
-      await update {
-        $0.removedAtMs = nowMs
-        $0.deviceTokens = [:]
-      }
-    case .addDeviceTokenOnce:
-      addsDeviceToken = true
-      deviceTokenRetrySpent = true
-    case .sign(let version):
-      signaturesRefused.insert(version == .v3 ? .v2 : .v3)
-      await update { $0.signature = version }
-    }
-  }
-
-  private func update(_ change: @escaping @Sendable (inout Credentials) -> Void) async {
-    do throws(LinkError) { try await registry.updateCredentials(of: gateway.id, change) } catch {
-      Log.error("The credentials of \(gateway.name) can't be changed: \(error)")
-    }
-  }
-
-  /// One line for each new condition, however often it repeats.
-  private func tell(_ course: ConnectVerdict.Course) {
-    let who = "\(gateway.name): \(role.rawValue)"
-    let line: String
-    switch course {
-    case .retry(_, let reason): line = "\(who) connection is down: \(reason). It is tried again by itself."
-    case .wait(let wait):
-      let request = wait.requestID.map { " On the gateway host: openclaw devices approve \($0)" } ?? ""
-      line = "\(who) waits for approval (\(wait.reason)).\(request)"
-    case .stop(let stop): line = "\(who) connection is stopped: \(stop.summary) \(stop.remedy)"
-    }
-    if line == toldOf { return }
-    toldOf = line
-    if case .stop = course { Log.error(line) } else { Log.warning(line) }
-  }
-
-  // MARK: Routes
-
-  /// Takes the first route that answers; keeps the one in use when none does (protocol §7.6).
-  private func findRoute() async {
-    looksForRoute = false
-    if let found = await RouteProbe.first(of: gateway.routes, loop: loop) { gateway.endpoint = found }
   }
 }
 

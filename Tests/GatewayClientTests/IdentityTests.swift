@@ -67,6 +67,8 @@ struct IdentityTests {
       try DeviceIdentity(seed: Random.bytes(32), createdAtMs: 1).encoded(), to: state.identity + ".fresh-1-bb")
     let identity = try DeviceIdentity.loadOrCreate(in: state)
     #expect(try DeviceIdentity.loadOrCreate(in: state).id == identity.id)
+    // Keys that nobody uses are not left lying about.
+    #expect(Files.list(state.path) == ["identity.json"])
   }
 
   @Test("is the same for programs that start at once")
