@@ -177,8 +177,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     pthread_sigmask(SIG_BLOCK, &blocked, nil)
     thread.store(UInt(pthread_self()), ordering: .releasing)
     while runWork() {
-      let wait = fireTimers()
-      pollOnce(wait)
+      // Descriptors first: after a long stall, the answer that lies in the kernel comes before the deadline for it.
+      pollOnce()
+      fireTimers()
     }
     watches = [:]
     timers = TimerQueue()
@@ -206,25 +207,28 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     return true
   }
 
-  /// Fires what is due and returns the poll timeout to the next timer in milliseconds, rounded up; -1 without one.
-  private func fireTimers() -> Int32 {
-    guard let first = timers.nextDue else { return -1 }
+  private func fireTimers() {
+    guard let first = timers.nextDue else { return }
     let now = Monotonic.nanoseconds()
-    if first <= now {
-      for id in timers.due(at: now) { timers.take(id)?() }
-    }
+    if first > now { return }
+    for id in timers.due(at: now) { timers.take(id)?() }
+  }
+
+  /// How long poll(2) may wait for the next timer: milliseconds, rounded up; -1 without one.
+  private func timeout() -> Int32 {
     guard let next = timers.nextDue else { return -1 }
+    let now = Monotonic.nanoseconds()
     let wait = next > now ? (next - now + 999_999) / 1_000_000 : 0
     return Int32(min(wait, UInt64(Int32.max)))
   }
 
-  private func pollOnce(_ timeout: Int32) {
+  private func pollOnce() {
     let sleeps = shared.withLock { shared in
       shared.isAsleep = shared.work.isEmpty && !shared.isStopping
       return shared.isAsleep
     }
     if isStale { listDescriptors() }
-    let ready = poll(&descriptors, nfds_t(descriptors.count), sleeps ? timeout : 0)
+    let ready = poll(&descriptors, nfds_t(descriptors.count), sleeps ? timeout() : 0)
     polls.wrappingAdd(1, ordering: .relaxed)
     if sleeps { shared.withLock { $0.isAsleep = false } }
     if ready <= 0 { return }

@@ -198,17 +198,16 @@ struct DialTests {
     let proxyIdentity = try ServerIdentity.selfSigned(names: ["127.0.0.1"])
     let requests = Seen<String>()
     let proxy = tunnels(requests: requests, identity: proxyIdentity)
-    try await TrustTests().trusting([proxyIdentity]) {
-      let client = try await WebSocket.connect(
-        to: .local(server.port, tls: true),
-        options: ConnectOptions(
-          .pinned(identity.fingerprint), proxy: Proxy(endpoint: .local(proxy.port, tls: true))), loop: loop)
-      let bytes = [UInt8](repeating: 5, count: 1 << 20)
-      async let answer = client.receive()
-      try await client.send(bytes, text: false)
-      #expect(try await answer.bytes == bytes)
-      await client.close(code: 4000)
-    }
+    try TrustStore.shared.add(proxyIdentity)
+    let client = try await WebSocket.connect(
+      to: .local(server.port, tls: true),
+      options: ConnectOptions(
+        .pinned(identity.fingerprint), proxy: Proxy(endpoint: .local(proxy.port, tls: true))), loop: loop)
+    let bytes = [UInt8](repeating: 5, count: 1 << 20)
+    async let answer = client.receive()
+    try await client.send(bytes, text: false)
+    #expect(try await answer.bytes == bytes)
+    await client.close(code: 4000)
     #expect(requests.all.count == 1)
     await server.stop()
   }

@@ -41,8 +41,14 @@ final class Seen<Value: Sendable>: Sendable {
   var all: [Value] { values.withLock { $0 } }
 }
 
-/// One loop for all tests of this target: they share it as sockets do in the program.
+/// One loop for most tests of this target: they share it as sockets do in the program.
 let loop = EventLoop(name: "test loop")
+
+/// A loop for one test that moves much data, ended with it.
+final class OwnLoop: Sendable {
+  let loop = EventLoop(name: "own loop")
+  deinit { loop.stop() }
+}
 
 extension ConnectOptions {
   init(_ trust: Trust = .system, timeout: Duration = .seconds(15), proxy: Proxy? = nil) {
@@ -61,7 +67,9 @@ extension Endpoint {
 }
 
 /// A server that sends back what it gets until its client has left.
-func echoServer(identity: ServerIdentity? = nil, host: String = "127.0.0.1") async throws -> WebSocketServer {
+func echoServer(
+  identity: ServerIdentity? = nil, host: String = "127.0.0.1", on loop: EventLoop = loop
+) async throws -> WebSocketServer {
   let server = try WebSocketServer(host: host, identity: identity, loop: loop, maxMessage: 26_214_400) { socket in
     while let message = try? await socket.receive() {
       do { try await socket.send(message.bytes, text: message.isText) } catch { return }

@@ -94,20 +94,18 @@ struct TrustTests {
   @Test("a certificate that the system trusts is accepted for its own names and addresses only")
   func names() async throws {
     let identity = try ServerIdentity.selfSigned(names: ["localhost", "127.0.0.1"])
-    try await trusting([identity]) {
-      let server = try await echoServer(identity: identity)
-      #expect(await connect(server.port, host: "127.0.0.1", .system) == nil)
-      #expect(await connect(server.port, host: "localhost", .system) == nil)
-      await server.stop()
+    try TrustStore.shared.add(identity)
+    let server = try await echoServer(identity: identity)
+    #expect(await connect(server.port, host: "127.0.0.1", .system) == nil)
+    #expect(await connect(server.port, host: "localhost", .system) == nil)
+    await server.stop()
 
-      let other = try ServerIdentity.selfSigned(names: ["gw.example.com", "127.0.0.2"])
-      try await trusting([identity, other]) {
-        let server = try await echoServer(identity: other)
-        #expect(await connect(server.port, host: "127.0.0.1", .system)?.kind == .untrusted(other.fingerprint))
-        #expect(await connect(server.port, host: "localhost", .system)?.kind == .untrusted(other.fingerprint))
-        await server.stop()
-      }
-    }
+    let other = try ServerIdentity.selfSigned(names: ["gw.example.com", "127.0.0.2"])
+    try TrustStore.shared.add(other)
+    let otherServer = try await echoServer(identity: other)
+    #expect(await connect(otherServer.port, host: "127.0.0.1", .system)?.kind == .untrusted(other.fingerprint))
+    #expect(await connect(otherServer.port, host: "localhost", .system)?.kind == .untrusted(other.fingerprint))
+    await otherServer.stop()
   }
 
   @Test("a probe reports fingerprint, subject and the system's opinion, and says no word of HTTP")
@@ -122,10 +120,9 @@ struct TrustTests {
         == CertificateSighting(fingerprint: identity.fingerprint, subject: "CN=localhost", isSystemTrusted: false))
     try await eventually("the connection ends") { heard.all.count == 1 }
     #expect(heard.all == [[]])
-    try await trusting([identity]) {
-      let again = try await probeCertificate(of: endpoint, timeout: .seconds(15), loop: loop, proxy: nil)
-      #expect(again.isSystemTrusted)
-    }
+    try TrustStore.shared.add(identity)
+    let again = try await probeCertificate(of: endpoint, timeout: .seconds(15), loop: loop, proxy: nil)
+    #expect(again.isSystemTrusted)
     let plain = await failure { () async throws(TransportError) in
       try await probeCertificate(of: .local(server.port), timeout: .seconds(15), loop: loop, proxy: nil)
     }
@@ -219,17 +216,21 @@ struct TrustTests {
     BIO_free(file)
     return (certificate, key)
   }
+}
 
-  /// Runs `body` while OpenSSL's default trust store (SSL_CERT_FILE) has the certificates of `identities`. Only tests that expect
-  /// other certificates to be refused may run at the same time, and those don't mind.
-  func trusting(_ identities: [ServerIdentity], _ body: () async throws -> Void) async throws {
-    let folder = TemporaryFolder()
-    let path = folder.path + "/trusted.pem"
-    try Files.writeAtomically(Array(identities.map(\.certificatePEM).joined().utf8), to: path)
-    let before = getenv("SSL_CERT_FILE").map { String(cString: $0) }
-    setenv("SSL_CERT_FILE", path, 1)
-    defer { if let before { setenv("SSL_CERT_FILE", before, 1) } else { unsetenv("SSL_CERT_FILE") } }
-    try await body()
+/// OpenSSL's default trust store for this process (SSL_CERT_FILE), to which tests add what they want to be trusted.
+final class TrustStore: Sendable {
+  static let shared = TrustStore()
+  private let folder = TemporaryFolder()
+  private let certificates = Lock("")
+
+  private init() { setenv("SSL_CERT_FILE", folder.path + "/trusted.pem", 1) }
+
+  func add(_ identity: ServerIdentity) throws {
+    try certificates.withLock { certificates in
+      certificates += identity.certificatePEM
+      try Files.writeAtomically(Array(certificates.utf8), to: folder.path + "/trusted.pem")
+    }
   }
 }
 

@@ -92,7 +92,7 @@ struct UnixSocketTests {
     let peer = RawPeer(path: path)
     peer.write(text)
     #expect(await blocking { peer.readToEnd() } == [])
-    #expect(result.all.map { $0?.code } == [1009])
+    try await eventually("the reader has its answer") { result.all.map { $0?.code } == [1009] }
     await server.stop()
   }
 

@@ -6,6 +6,9 @@ import Testing
 
 @Suite("A WebSocket between our client and our server")
 struct WebSocketTests {
+  private let own = OwnLoop()
+  private var loop: EventLoop { own.loop }
+
   /// A client and the server's end of the same socket, which stays with the test.
   func pair(
     isTLS: Bool = false, maxMessage: Int = 26_214_400
@@ -31,7 +34,7 @@ struct WebSocketTests {
   @Test("messages of every size come back as they went, plain and over TLS", arguments: [false, true])
   func echo(isTLS: Bool) async throws {
     let identity = isTLS ? try ServerIdentity.selfSigned(names: ["localhost"]) : nil
-    let server = try await echoServer(identity: identity)
+    let server = try await echoServer(identity: identity, on: loop)
     let trust = identity.map { Trust.pinned($0.fingerprint) } ?? .system
     let client = try await WebSocket.connect(
       to: .local(server.port, tls: isTLS), options: ConnectOptions(trust), loop: loop)
@@ -181,7 +184,7 @@ struct WebSocketTests {
 
   @Test("stopping the server says 1001 to all its clients")
   func stopping() async throws {
-    let server = try await echoServer()
+    let server = try await echoServer(on: loop)
     var clients: [WebSocket] = []
     for _ in 0..<5 {
       clients.append(
@@ -199,7 +202,7 @@ struct WebSocketTests {
 
   @Test("a server can start again on the port it had, while the old connections still fade")
   func restart() async throws {
-    let first = try await echoServer()
+    let first = try await echoServer(on: loop)
     let client = try await WebSocket.connect(to: .local(first.port), options: ConnectOptions(), loop: loop)
     await first.stop()
     let second = try WebSocketServer(port: first.port, loop: loop, maxMessage: 100) { _ in }
@@ -212,7 +215,7 @@ struct WebSocketTests {
 
   @Test("a port that is taken is an error of the server's init")
   func portTaken() async throws {
-    let server = try await echoServer()
+    let server = try await echoServer(on: loop)
     #expect(throws: TransportError.self) {
       try WebSocketServer(port: server.port, loop: loop, maxMessage: 100) { _ in }
     }
