@@ -23,10 +23,8 @@ extension Section {
     try await Task.sleep(for: .seconds(options.isQuick ? 2 : 5))
     let memory = try Machine.memory(of: bed.process)
 
-    let before = Machine.sleeps(of: bed.process)
-    let seconds = options.isQuick ? 5.0 : 60.0
-    try await Task.sleep(for: .seconds(seconds))
-    let after = Machine.sleeps(of: bed.process)
+    let seconds = options.isQuick ? 5 : 60
+    let sleeps = try await Machine.sleeps(of: bed.process, over: seconds)
 
     var status = Samples()
     for _ in 0..<options.times(60) {
@@ -45,8 +43,8 @@ extension Section {
         note: memory.share.map { "of it its own: \(Report.text($0, "MB"))" }),
       Figure("… after 1000 invokes", unit: "MB", value: answered),
       Figure(
-        "wake-ups while idle", unit: "/min", value: Double(after.count - before.count) * 60 / seconds,
-        note: "\(after.threads) threads, over \(Report.text(seconds, "s"))"),
+        "wake-ups while idle", unit: "/min", value: Double(sleeps.count) * 60 / Double(seconds),
+        note: "\(sleeps.threads) threads, over \(seconds) s"),
     ]
   }
 

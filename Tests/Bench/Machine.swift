@@ -32,14 +32,24 @@ enum Machine {
     field(name, in: text).flatMap { Double($0.split(separator: " ").first ?? "") }
   }
 
-  /// How often the threads of a process have gone to sleep and so been woken again, and how many threads there are.
-  static func sleeps(of process: pid_t) -> (count: Int, threads: Int) {
-    let threads = Files.list("/proc/\(process)/task")
-    let counts = threads.map { thread in
-      field("voluntary_ctxt_switches", in: Files.text("/proc/\(process)/task/\(thread)/status") ?? "").flatMap {
-        Int($0)
-      } ?? 0
+  /// How often each thread of a process has gone to sleep and so been woken again.
+  static func sleeps(of process: pid_t) -> [String: Int] {
+    Files.list("/proc/\(process)/task").reduce(into: [:]) { sleeps, thread in
+      let text = Files.text("/proc/\(process)/task/\(thread)/status") ?? ""
+      sleeps[thread] = field("voluntary_ctxt_switches", in: text).flatMap { Int($0) }
     }
-    return (counts.reduce(0, +), threads.count)
+  }
+
+  /// Counts sleeps over some time. Looked at every second, for a thread that ends takes its count with it.
+  static func sleeps(of process: pid_t, over seconds: Int) async throws -> (count: Int, threads: Int) {
+    var count = 0
+    var before = sleeps(of: process)
+    for _ in 0..<seconds {
+      try await Task.sleep(for: .seconds(1))
+      let after = sleeps(of: process)
+      for (thread, sleeps) in after { count += sleeps - (before[thread] ?? 0) }
+      before = after
+    }
+    return (count, before.count)
   }
 }
