@@ -27,15 +27,16 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "DeviceModule", "NotifyModule", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
-    room("DeviceModule", ["NodeKit", "System"]),
+    room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
-    room("Conversation", ["GatewayProtocol", "System"]),
+    room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
@@ -65,15 +66,34 @@ let package = Package(
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol"]),
-    tests("TransportTests", ["Transport", "Crypto", "System"]),
-    tests("GatewayClientTests", ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System"]),
-    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    .target(
+      name: "LinkTestSupport",
+      dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
+      path: "Tests/LinkTestSupport", swiftSettings: strict),
+    tests(
+      "GatewayClientTests",
+      [
+        "GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport",
+        "LinkTestSupport",
+      ]),
+    tests(
+      "FaultTests",
+      ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
+    tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System"]),
-    tests("ConfigurationTests", ["Configuration", "System"]),
+    tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
+    tests(
+      "CommandLineTests",
+      [
+        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "TestSupport",
+      ]),
+    tests("CryptoTests", ["Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17
 )
@@ -83,7 +103,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayProtocol", "Transport", "Configuration"],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))

@@ -5,12 +5,13 @@ struct CaptureMachine: Sendable {
   enum Phase: Sendable, Equatable {
     /// Before `begin`.
     case new
-    /// The first opening; `tries` have failed because the device was busy.
-    case opening(tries: Int)
+    /// The first opening; `tries` have failed because the device was busy, and the next one is `waiting` for its time.
+    case opening(tries: Int, waiting: Bool)
     case running
     /// Opening once more because nothing but zeros came.
     case reopening
-    /// The microphone is away since then; `opening` while an attempt is under way.
+    /// The microphone is away since then; `opening` while an attempt is under way. It is back when it is heard, not when it has been
+    /// opened: a suspended or stuck device opens and stays silent.
     case away(since: Duration, reason: AudioError, opening: Bool)
     case ended
   }
@@ -19,6 +20,8 @@ struct CaptureMachine: Sendable {
     case begin
     case opened(Int, device: String)
     case openFailed(Int, AudioError)
+    /// The first samples of this opening, zeros or not.
+    case samples(Int)
     case lost(Int, AudioError)
     /// A whole second of zeros and nothing else since the first sample.
     case onlyZeros(Int)
@@ -63,36 +66,39 @@ struct CaptureMachine: Sendable {
     case (.ended, _): return []
 
     case (.new, .begin):
-      phase = .opening(tries: 0)
+      phase = .opening(tries: 0, waiting: false)
       return [open(nil)]
 
     case (_, .stop):
       phase = .ended
       return [.close, .end(nil)]
 
-    case (.opening, .opened(_, let name)):
+    case (.opening(_, false), .opened(_, let name)):
       device = name
       phase = .running
       return []
 
-    case (.opening(let tries), .openFailed(_, let error)):
+    case (.opening(let tries, false), .openFailed(_, let error)):
       if error.code == .deviceBusy && tries + 1 < rules.busyTries {
-        phase = .opening(tries: tries + 1)
+        phase = .opening(tries: tries + 1, waiting: true)
         return [.wake(after: rules.busyPause)]
       }
       return end(error)
 
-    case (.opening, .woke): return [open(nil)]
+    case (.opening(let tries, true), .woke):
+      phase = .opening(tries: tries, waiting: false)
+      return [open(nil)]
 
     case (.reopening, .opened):
       phase = .running
       return [.notice(.reopenedBecauseSilent)]
 
-    case (.away(let since, _, true), .opened):
+    case (.away(let since, _, true), .samples):
       phase = .running
       return [.notice(.resumed(after: now - since))]
 
-    case (.running, .lost(_, let error)), (.opening, .lost(_, let error)), (.reopening, .openFailed(_, let error)),
+    case (.running, .lost(_, let error)), (.opening(_, false), .lost(_, let error)),
+      (.reopening, .openFailed(_, let error)),
       (.reopening, .lost(_, let error)):
       phase = .away(since: now, reason: error, opening: false)
       return [.close, .notice(.interrupted(error)), .wake(after: rules.returnPause)]
@@ -144,8 +150,8 @@ extension CaptureMachine.Event {
   /// The opening that an event belongs to; nil for those that belong to none.
   fileprivate var opening: Int? {
     switch self {
-    case .opened(let number, _), .openFailed(let number, _), .lost(let number, _), .onlyZeros(let number),
-      .sound(let number):
+    case .opened(let number, _), .openFailed(let number, _), .samples(let number), .lost(let number, _),
+      .onlyZeros(let number), .sound(let number):
       number
     case .begin, .woke, .stop: nil
     }

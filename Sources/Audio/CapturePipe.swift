@@ -5,6 +5,7 @@ import System
 final class CapturePipe: Sendable {
   /// What the pipe has seen that the capture has to act on.
   enum Finding: Sendable, Equatable {
+    case samples
     case onlyZeros
     case sound
     case ended(AudioError)
@@ -18,6 +19,7 @@ final class CapturePipe: Sendable {
     var pendingAt: Duration = .zero
     var position: Int
     var zeros = 0
+    var hasSamples = false
     var hasSound = false
     var saidZeros = false
     var lastSamples: Duration
@@ -50,7 +52,7 @@ final class CapturePipe: Sendable {
       state.early = []
       return early.flatMap { take($0.0, at: $0.1, &state) }
     }
-    findings.forEach(find)
+    for finding in findings { find(finding) }
   }
 
   func deliver(_ event: InputEvent) {
@@ -66,7 +68,7 @@ final class CapturePipe: Sendable {
         }
         return take(samples, at: at, &state)
       }
-      findings.forEach(find)
+      for finding in findings { find(finding) }
     case .gap: buffer.add(.notice(.gap))
     case .ended(let error):
       if state.withLock({ !$0.isOver }) { find(.ended(error)) }
@@ -89,6 +91,10 @@ final class CapturePipe: Sendable {
 
   private func take(_ samples: [Float], at: Duration, _ state: inout State) -> [Finding] {
     var findings: [Finding] = []
+    if !state.hasSamples {
+      state.hasSamples = true
+      findings.append(.samples)
+    }
     if !state.hasSound {
       if Self.areZeros(samples) {
         state.zeros += samples.count

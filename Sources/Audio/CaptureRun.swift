@@ -114,6 +114,7 @@ actor CaptureRun {
 
   private func found(_ finding: CapturePipe.Finding, _ number: Int) {
     switch finding {
+    case .samples: handle(.samples(number))
     case .onlyZeros: handle(.onlyZeros(number))
     case .sound: handle(.sound(number))
     case .ended(let error): handle(.lost(number, error))

@@ -41,6 +41,7 @@ public actor Playback {
   public nonisolated let events: AsyncStream<Event>
 
   private let stream: any OutputStream
+  private let reports: AsyncStream<OutputEvent>
   private let tell: AsyncStream<Event>.Continuation
   private let resampler: Resampler
   private var phase = Phase.playing
@@ -50,6 +51,7 @@ public actor Playback {
   private var starvations = 0
   private var heardAtEnd: Duration?
   private var watch: Task<Void, Never>?
+  private var listening: Task<Void, Never>?
   private var waiters: [CheckedContinuation<Void, Never>] = []
 
   init(
@@ -65,7 +67,13 @@ public actor Playback {
     reason = "\(stream.reason); \(conversion)"
     resampler = try Resampler(from: rate, to: stream.format.rate, quality: .medium)
     (events, tell) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(16))
-    Task { [weak self] in
+    self.reports = reports
+  }
+
+  /// Begins to follow what the speaker reports.
+  func begin() {
+    let reports = reports
+    listening = Task { [weak self] in
       for await report in reports { await self?.on(report) }
     }
   }
@@ -188,6 +196,7 @@ public actor Playback {
     case .playing, .draining: break
     }
     tell.finish()
+    listening?.cancel()
     for waiter in waiters { waiter.resume() }
     waiters = []
   }
@@ -197,18 +206,18 @@ public actor Playback {
     return max(.zero, min(sound, (heard ?? .zero) - preRoll.duration))
   }
 
-  /// A device that does not begin, or that takes nothing for two seconds, is given up.
+  /// A device that does not begin, or that neither takes nor plays anything for two seconds, is given up.
   private func watchForStandstill() {
     watch = Task { [weak self] in
-      var lastPulled = -1
+      var last: Progress?
       var quiet = Duration.zero
       let step = Duration.milliseconds(250)
       while !Task.isCancelled {
         try? await Task.sleep(for: step)
         guard !Task.isCancelled, let self else { return }
-        let (pulled, isWaiting) = await self.progress()
-        quiet = isWaiting && pulled == lastPulled ? quiet + step : .zero
-        lastPulled = pulled
+        let now = await self.progress()
+        quiet = now == last && now.isExpected ? quiet + step : .zero
+        last = now
         if quiet >= CaptureRun.patience {
           await self.on(.ended(AudioError(.deviceStuck, "The speaker has stopped taking sound.")))
           return
@@ -217,8 +226,16 @@ public actor Playback {
     }
   }
 
-  /// What the device has pulled, and whether it should be going on pulling or draining.
-  private func progress() -> (Int, Bool) {
-    (stream.feed.pulled, phase == .draining || stream.feed.isWaiting)
+  private struct Progress: Equatable {
+    var pulled: Int
+    var heard: Duration?
+    /// Whether the device should be pulling or playing.
+    var isExpected: Bool
+  }
+
+  private func progress() async -> Progress {
+    let heard = await stream.heard()
+    let feed = stream.feed
+    return Progress(pulled: feed.pulled, heard: heard, isExpected: phase == .draining || feed.isWaiting)
   }
 }

@@ -50,12 +50,13 @@ public final class SoundSystem: Sendable {
   public let speaker: Speaker
 
   public convenience init(_ settings: AudioSettings = AudioSettings()) {
+    let alsa = { ALSABackend(isConfigured: settings.input != nil || settings.output != nil) }
     let pulse = { PulseBackend(server: settings.server) }
     let backends: [any AudioBackend] =
       switch settings.backend {
-      case .auto: [pulse(), ALSABackend()]
+      case .auto: [pulse(), alsa()]
       case .pulse: [pulse()]
-      case .alsa: [ALSABackend()]
+      case .alsa: [alsa()]
       }
     self.init(settings, backends: backends)
   }

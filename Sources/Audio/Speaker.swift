@@ -5,6 +5,8 @@ public actor Speaker {
   private let sound: SoundSystem.Core
   private var ownership = Ownership()
   private var current: Playback?
+  /// Counts `hush`, so that a sound that is still being opened then does not begin after it.
+  private var hushes = 0
 
   init(sound: SoundSystem.Core) { self.sound = sound }
 
@@ -21,8 +23,12 @@ public actor Speaker {
   /// Who has the speaker.
   public var holder: String? { ownership.holder }
 
-  /// Silences whatever plays, whoever plays it, within 100 ms. The holder's playback ends as stopped.
-  public func hush() async { await current?.stop() }
+  /// Silences whatever plays, whoever plays it, within 100 ms; what is still being opened does not begin.
+  /// The holder's playback ends as stopped.
+  public func hush() async {
+    hushes += 1
+    await current?.stop()
+  }
 
   fileprivate func release(_ ticket: Ownership.Ticket) async {
     guard ownership.isHeld(by: ticket) else { return }
@@ -36,6 +42,7 @@ public actor Speaker {
     guard ownership.isHeld(by: ticket) else { throw Self.givenBack }
     await current?.stop()
     current = nil
+    let hushes = hushes
     let choice = await sound.choice()
     guard let backend = choice.backend else { throw choice.error }
     let playback: Playback
@@ -46,7 +53,7 @@ public actor Speaker {
       guard others.contains(error.code), let other = await sound.other(than: backend) else { throw error }
       do throws(AudioError) { playback = try await open(on: other, rate: rate) } catch _ { throw error }
     }
-    guard ownership.isHeld(by: ticket) else {
+    guard ownership.isHeld(by: ticket), hushes == self.hushes else {
       await playback.stop()
       throw Self.givenBack
     }
@@ -54,7 +61,7 @@ public actor Speaker {
     return playback
   }
 
-  private static let givenBack = AudioError(.stopped, "The speaker was given back before it was open.")
+  private static let givenBack = AudioError(.stopped, "The speaker was silenced or given back before it was open.")
 
   private func open(on backend: any AudioBackend, rate: Int) async throws(AudioError) -> Playback {
     let (reports, tell) = AsyncStream.makeStream(of: OutputEvent.self, bufferingPolicy: .bufferingNewest(64))
@@ -64,7 +71,9 @@ public actor Speaker {
     }
     do throws(AudioError) {
       let preRoll = PreRoll(for: stream.device, setting: sound.settings.preRoll)
-      return try Playback(stream: stream, rate: rate, preRoll: preRoll, reports: reports)
+      let playback = try Playback(stream: stream, rate: rate, preRoll: preRoll, reports: reports)
+      await playback.begin()
+      return playback
     } catch {
       await stream.stop()
       throw error

@@ -97,16 +97,24 @@ public struct LayeredSettings: Sendable {
           "This is no TOML: \(error.problem)."))
       return
     }
-    for member in members {
-      guard let section = Settings.sections.first(where: { $0.name == member.name }) else {
-        unknownSection(member, file)
-        continue
+    for member in members { merge(member, named: member.name, file) }
+  }
+
+  /// One section, and the sections within it: `[talk.key]` is the table `key` of the table `talk`.
+  private mutating func merge(_ member: TOML.Member, named name: String, _ file: String) {
+    guard let section = Settings.sections.first(where: { $0.name == name }) else {
+      return unknownSection(member, file)
+    }
+    guard case .table(let entries) = member.value else {
+      return problem(.error, file, member.place, "[\(name)] is a table, not \(member.value.kind).")
+    }
+    for entry in entries {
+      let inner = "\(name).\(entry.name)"
+      if Settings.sections.contains(where: { $0.name == inner }) {
+        merge(entry, named: inner, file)
+      } else {
+        take(entry, in: section, file)
       }
-      guard case .table(let entries) = member.value else {
-        problem(.error, file, member.place, "[\(member.name)] is a table, not \(member.value.kind).")
-        continue
-      }
-      for entry in entries { take(entry, in: section, file) }
     }
   }
 

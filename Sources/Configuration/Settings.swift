@@ -4,12 +4,17 @@ public struct Settings: Sendable {
   public var log = LogSettings()
   public var gateway = GatewaySettings()
   public var signs = SignSettings()
+  public var talk = TalkSettings()
+  public var talkKey = TalkKeySettings()
+  public var audio = AudioSection()
+  public var voice = VoiceSettings()
 
   public init() {}
 
   /// In the order of the sample file.
   public static let sections: [SectionDeclaration] = [
     SectionDeclaration(\.node), SectionDeclaration(\.log), SectionDeclaration(\.gateway), SectionDeclaration(\.signs),
+    SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.audio), SectionDeclaration(\.voice),
   ]
 
   /// Every setting with what holds for it, in the order of the declarations.

@@ -23,7 +23,8 @@ public enum Base64 {
     return String(decoding: out, as: UTF8.self)
   }
 
-  /// Bytes of either alphabet, with or without padding; nil for anything else.
+  /// Bytes of either alphabet, with or without padding; nil for anything else, also when the last character has bits that say
+  /// nothing: one value has one spelling.
   public static func decode(_ text: some StringProtocol) -> [UInt8]? {
     var out: [UInt8] = []
     out.reserveCapacity(text.utf8.count / 4 * 3 + 3)
@@ -52,6 +53,8 @@ public enum Base64 {
         out.append(UInt8(truncatingIfNeeded: bits))
       }
     }
+    let idle: UInt32 = count % 4 == 2 ? 0xF : count % 4 == 3 ? 0x3 : 0
+    if bits & idle != 0 { return nil }
     switch (count % 4, padding) {
     case (0, 0): return out
     case (2, 0), (2, 2):

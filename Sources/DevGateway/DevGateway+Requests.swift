@@ -21,7 +21,7 @@ extension DevGateway {
     if let extra = frame.members.map(\.key).first(where: { !Self.requestMembers.contains($0) }) {
       return invalidFrame(connection, id: id, "unexpected property '\(extra)'")
     }
-    if method == "node.invoke.result" && seat.role == .node {
+    if method == Self.resultMethod && seat.role == .node {
       connection.roleErrors = 0
       return takeResult(frame, id: id, from: connection)
     }
@@ -33,6 +33,9 @@ extension DevGateway {
       if connection.roleErrors > Self.mostRoleErrors { connection.close(1008, "repeated unauthorized calls") }
     }
   }
+
+  /// Not in the table, because it is answered from its text.
+  private static let resultMethod = "node.invoke.result"
 
   private static let requestMembers: Set<String> = [
     "type", "id", "method", "params", "traceparent", "expectedProfileId",
@@ -47,7 +50,8 @@ extension DevGateway {
     if call.method == "connect" { throw .invalid("connect is only valid as the first request") }
     guard let method = offered(call.method), method.role == call.seat.role else {
       // A node is told the same about methods that do not exist (§10.1).
-      if call.seat.role == .operator && offered(call.method) == nil { throw .invalid("unknown method: \(call.method)") }
+      let exists = offered(call.method) != nil || call.method == Self.resultMethod
+      if call.seat.role == .operator && !exists { throw .invalid("unknown method: \(call.method)") }
       call.connection.roleErrors += 1
       throw .invalid("unauthorized role: \(call.seat.role.rawValue)")
     }
@@ -63,6 +67,6 @@ extension DevGateway {
   }
 
   var advertisedMethods: [String] {
-    Method.families.joined().map(\.name).filter { offered($0) != nil } + ["node.invoke.result"]
+    Method.families.joined().map(\.name).filter { offered($0) != nil } + [Self.resultMethod]
   }
 }

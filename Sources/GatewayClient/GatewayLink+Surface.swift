@@ -91,6 +91,7 @@ extension GatewayLink {
         }
       } catch {
         Log.debug("node.describe: \(error)")
+        if error.code == .timeout { pollSurface() }
       }
     } while surface.asksAgain
     await noteSurface()

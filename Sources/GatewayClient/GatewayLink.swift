@@ -38,10 +38,14 @@ public actor GatewayLink {
   private var clockWatch: ClockWatch?
   private var invokes: Set<InvokeKey> = []
   private var isRunning = false
+  private var publications = 0
+  private var published = 0
 
   // What is known about the surface; see `GatewayLink+Surface`.
   var surface = SurfaceKnowledge()
   var serverVersion: String?
+  /// The gateway's main session, as the last hello named it.
+  private(set) var mainSession: String?
   var presence: String?
 
   /// Makes a link that is idle until `start`.
@@ -124,8 +128,9 @@ public actor GatewayLink {
     }
   }
 
-  /// The wall clock was set, or the machine woke up: a connection that did not outlast it ends at once.
-  func clockWasSet() async {
+  /// The wall clock was set, or the machine woke up: a connection that did not outlast it ends at once. The link notices by itself;
+  /// to be called by who knows better.
+  public func clockWasSet() async {
     await node.clockWasSet()
     await `operator`.clockWasSet()
   }
@@ -155,6 +160,9 @@ public actor GatewayLink {
     case .idle, .connecting, .connected: return LinkError(.notConnected, "\(what).")
     }
   }
+
+  /// The session a person talks in when none is chosen: the gateway's main one, `main` as long as it has not said (protocol §3.7).
+  public var mainSessionKey: String { mainSession ?? "main" }
 
   /// The events of one socket from now on, over all its connections; 256 (node) or 1024 (operator) may wait, then the oldest go.
   public nonisolated func events(of role: Role) -> AsyncStream<Frame.Event> {
@@ -188,10 +196,14 @@ public actor GatewayLink {
 
   private func welcomed(_ role: Role, _ hello: HelloOK, _ channel: GatewayChannel) async {
     serverVersion = hello.serverVersion
+    mainSession = hello.mainSessionKey ?? mainSession
     guard isRunning else { return }
     if role == .node {
-      await `operator`.start()
-      await tellPresence(channel)
+      await `operator`.startIfIdle()
+      later {
+        await $0.tellPresence(channel)
+        await $0.publish()
+      }
     }
     await describeNode()
     await publish()
@@ -254,6 +266,8 @@ public actor GatewayLink {
 
   /// Puts the status together and tells listeners when it has changed.
   func publish() async {
+    publications += 1
+    let publication = publications
     let nodeStatus = await node.status
     let operatorStatus = await `operator`.status
     let judged = surface.judge(nodeIsConnected: nodeStatus.isConnected)
@@ -262,6 +276,9 @@ public actor GatewayLink {
       operator: operatorStatus, surface: judged.state, withheld: judged.withheld, effectiveCommands: judged.effective,
       presence: presence)
     status.missing = await missing(status)
+    // A later one has read newer facts and must not be overwritten.
+    if publication < published { return }
+    published = publication
     let isNew = latest.withLock { latest in
       defer { latest = status }
       return latest != status

@@ -33,12 +33,16 @@ actor GatewaySocket {
   private var channel: GatewayChannel?
   /// Rises with every connect and every end; what belongs to an older one is ignored.
   private var generation = 0
+  /// The connect in progress, or the session it led to.
+  private var turn: Task<Void, Never>?
   /// Farewells under way: `stop` waits for them.
   private var farewells: [Task<Void, Never>] = []
 
   /// How the last connect or session ended; nil after a hello-ok.
   private var lastCourse: ConnectVerdict.Course?
   private(set) var waitingSinceMs: Int64 = 0
+  /// The last line that was logged; nil after a hello-ok.
+  private var toldOf: String?
 
   // What is remembered of refusals until the next hello-ok.
   private var addsDeviceToken = false
@@ -67,7 +71,10 @@ actor GatewaySocket {
 
   // MARK: What the owner asks
 
+  /// Begins, also after a stop.
   func start() { on(.start) }
+  /// Begins for the first time: what has stopped stays so.
+  func startIfIdle() { if machine.phase == .idle { on(.start) } }
   func reopen() { on(.reopen) }
   func clockWasSet() { on(.clockSet) }
 
@@ -82,6 +89,8 @@ actor GatewaySocket {
     on(.stop)
     for farewell in farewells { await farewell.value }
     farewells = []
+    await turn?.value
+    turn = nil
     hooks = Hooks()
   }
 
@@ -136,12 +145,11 @@ actor GatewaySocket {
     case .open(let attempt):
       generation += 1
       let generation = generation
-      Task { await connect(attempt, generation) }
+      turn = Task { await connect(attempt, generation) }
     case .close(let code, let reason):
       if code == 4000 { noteLoss("the gateway's tick is missing") }
       guard let channel = takeChannel() else { return }
-      farewells.append(Task { await channel.close(code: code, reason: reason) })
-      if farewells.count > 8 { farewells.removeFirst() }
+      part(with: channel, code, reason)
     case .drop(let why):
       noteLoss(why)
       guard let channel = takeChannel() else { return }
@@ -160,8 +168,16 @@ actor GatewaySocket {
   /// Parts with the connection in progress: nothing of it counts any more.
   private func takeChannel() -> GatewayChannel? {
     generation += 1
+    // Not connected yet: the dialling is called off.
+    if channel == nil { turn?.cancel() }
     defer { channel = nil }
     return channel
+  }
+
+  private func part(with channel: GatewayChannel, _ code: UInt16, _ reason: String) {
+    farewells.append(Task { await channel.close(code: code, reason: reason) })
+    // Each takes 2 s at most, so that older ones have ended.
+    if farewells.count > 8 { farewells.removeFirst() }
   }
 
   private func noteLoss(_ reason: String) {
@@ -310,7 +326,8 @@ actor GatewaySocket {
     signaturesRefused = []
     looksForRoute = false
     lastCourse = nil
-    Log.clear("link \(role.rawValue)", "\(gateway.name): \(role.rawValue) connection is up.")
+    toldOf = nil
+    Log.info("\(gateway.name): \(role.rawValue) connection is up.")
     on(.welcomed(tick: hello.tickInterval))
     hooks.welcomed(hello, channel)
   }
@@ -341,8 +358,7 @@ actor GatewaySocket {
     lastCourse = course
     tell(course)
     // A refusal leaves the socket open for a moment; it must not outlive its turn.
-    if let channel = takeChannel() { farewells.append(Task { await channel.close(code: 1000, reason: "") }) }
-    if farewells.count > 8 { farewells.removeFirst() }
+    if channel != nil, let channel = takeChannel() { part(with: channel, 1000, "") }
     on(.ended(course))
     if verdict.effects.contains(.markRemoved), case .stop(let stop) = course { hooks.removed(stop) }
   }
@@ -373,18 +389,20 @@ actor GatewaySocket {
     }
   }
 
+  /// One line for each new condition, however often it repeats.
   private func tell(_ course: ConnectVerdict.Course) {
-    let key = "link \(role.rawValue)"
     let who = "\(gateway.name): \(role.rawValue)"
+    let line: String
     switch course {
-    case .retry(_, let reason):
-      Log.once(key, .warning, "\(who) connection is down: \(reason). It is tried again by itself.")
+    case .retry(_, let reason): line = "\(who) connection is down: \(reason). It is tried again by itself."
     case .wait(let wait):
       let request = wait.requestID.map { " On the gateway host: openclaw devices approve \($0)" } ?? ""
-      Log.once(
-        "\(key) \(wait.requestID ?? wait.reason)", .warning, "\(who) waits for approval (\(wait.reason)).\(request)")
-    case .stop(let stop): Log.error("\(who) connection is stopped: \(stop.summary) \(stop.remedy)")
+      line = "\(who) waits for approval (\(wait.reason)).\(request)"
+    case .stop(let stop): line = "\(who) connection is stopped: \(stop.summary) \(stop.remedy)"
     }
+    if line == toldOf { return }
+    toldOf = line
+    if case .stop = course { Log.error(line) } else { Log.warning(line) }
   }
 
   // MARK: Routes

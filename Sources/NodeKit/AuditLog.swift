@@ -108,9 +108,9 @@ public actor AuditLog {
       if dropped > 0 { Log.error("The audit log could not keep up: \(dropped) invokes are not in it.") }
       do {
         try append(lines)
-        Log.clear("audit", "The audit log is written again.")
+        Log.clear("audit \(path)", "The audit log is written again.")
       } catch {
-        Log.once("audit", .error, "The audit log can't be written: \(error)")
+        Log.once("audit \(path)", .error, "The audit log can't be written: \(error)")
       }
     }
   }

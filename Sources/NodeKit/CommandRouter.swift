@@ -110,6 +110,11 @@ public actor CommandRouter {
     perform(queue.on(.revoked(refusals)))
   }
 
+  /// Commands that run and that somebody waits for.
+  public var inFlight: Int { queue.inFlight }
+  /// Invokes without an answer yet.
+  public var unanswered: Int { queue.unanswered }
+
   // MARK: One invoke
 
   private func run(
@@ -142,15 +147,15 @@ public actor CommandRouter {
   private func perform(_ actions: [InvokeQueue.Action]) {
     for action in actions {
       switch action {
-      case .start(let work): start(work)
+      case .start(let work, let asker): start(work, for: asker)
       case .abandon(let work): works[work]?.cancel()
       case .answer(let asker, let outcome, let isRepeat): answer(asker, outcome, isRepeat: isRepeat)
       }
     }
   }
 
-  private func start(_ work: InvokeQueue.Work) {
-    guard let first = asked[work], let route = routes[first.request.command] else { return }
+  private func start(_ work: InvokeQueue.Work, for asker: InvokeQueue.Asker) {
+    guard let first = asked[asker], let route = routes[first.request.command] else { return }
     let invocation = Invocation(
       id: first.request.id, command: first.request.command, paramsText: first.request.paramsText, origin: first.origin,
       sessionKey: first.request.sessionKey, deadline: first.deadline, payloadLimit: first.payloadLimit)

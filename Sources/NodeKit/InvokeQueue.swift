@@ -53,8 +53,8 @@ struct InvokeQueue {
   }
 
   enum Action: Equatable {
-    /// Run the module for this asker.
-    case start(Work)
+    /// Run the module, with the request of this asker: the first of the work that still waits.
+    case start(Work, for: Asker)
     /// Cancel the run. Its `finished` is still awaited.
     case abandon(Work)
     case answer(Asker, InvokeOutcome, isRepeat: Bool)
@@ -93,19 +93,20 @@ struct InvokeQueue {
   mutating func on(_ event: Event) -> [Action] {
     switch event {
     case .arrived(let asker, let request): return arrive(asker, request)
-    case .expired(let asker): return leave([asker], .timedOut)
-    case .withdrawn(let asker): return leave([asker], .cancelled)
+    case .expired(let asker): return leave([(asker, .timedOut)])
+    case .withdrawn(let asker): return leave([(asker, .cancelled)])
     case .cancelled(let invokeID):
-      return leave(askers.filter { $0.value.invokeID == invokeID }.keys.sorted(), .cancelled)
+      return leave(askers.filter { $0.value.invokeID == invokeID }.keys.sorted().map { ($0, .cancelled) })
     case .finished(let work, let outcome): return finish(work, outcome)
     case .revoked(let refusals):
-      return askers.keys.sorted().flatMap { asker -> [Action] in
-        guard let entry = askers[asker], let refusal = refusals[works[entry.work]!.request.command] else { return [] }
-        return leave([asker], .failure(refusal.json))
-      }
+      return leave(
+        askers.keys.sorted().compactMap { asker in
+          guard let work = askers[asker]?.work, let refusal = refusals[works[work]!.request.command] else { return nil }
+          return (asker, .failure(refusal.json))
+        })
     case .stopped:
       isStopped = true
-      return leave(askers.keys.sorted(), .failure(CommandError.unavailable("the node is stopping").json))
+      return leave(askers.keys.sorted().map { ($0, .failure(CommandError.unavailable("the node is stopping").json)) })
     }
   }
 
@@ -132,17 +133,17 @@ struct InvokeQueue {
       return []
     }
     inFlight += 1
-    return [.start(asker)]
+    return [.start(asker, for: asker)]
   }
 
   private func isWedged(_ lane: Int) -> Bool { leftBehind(of: lane) >= limits.leftBehind }
 
   // MARK: Going
 
-  /// These askers get `outcome` now, whatever their work does.
-  private mutating func leave(_ leaving: [Asker], _ outcome: InvokeOutcome) -> [Action] {
+  /// These askers get their outcomes now, whatever their works do.
+  private mutating func leave(_ leaving: [(Asker, InvokeOutcome)]) -> [Action] {
     var actions: [Action] = []
-    for asker in leaving {
+    for (asker, outcome) in leaving {
       guard let work = askers.removeValue(forKey: asker)?.work else { continue }
       actions.append(.answer(asker, outcome, isRepeat: false))
       works[work]!.askers.removeAll { $0 == asker }
@@ -195,7 +196,7 @@ struct InvokeQueue {
         }
       } else {
         inFlight += 1
-        actions.append(.start(work))
+        actions.append(.start(work, for: works[work]!.askers[0]))
       }
     }
     return actions

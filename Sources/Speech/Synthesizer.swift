@@ -61,7 +61,7 @@ public final class Synthesizer: Sendable {
     var isStopped = false
   }
 
-  let options: Options
+  public let options: Options
   private let state = Lock(State())
 
   public init(options: Options = Options()) { self.options = options }

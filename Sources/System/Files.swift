@@ -1,8 +1,11 @@
 import CLinux
 import Glibc
+import Synchronization
 
 /// Reading and writing whole files.
 public enum Files {
+  private static let writes = Atomic<UInt64>(0)
+
   /// All bytes of a file of at most `limit` bytes. Throws `SystemError` (EFBIG for a larger one).
   public static func read(_ path: String, limit: Int = 16 << 20) throws(SystemError) -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -31,7 +34,8 @@ public enum Files {
   /// Replaces `path` by `bytes` so that a crash at any moment leaves either the old file or the new one: a temporary file beside
   /// it, fsync, rename, fsync of the folder.
   public static func writeAtomically(_ bytes: [UInt8], to path: String, mode: mode_t = 0o600) throws(SystemError) {
-    let temporary = path + ".new-\(getpid())"
+    // Of this write alone: another thread may be replacing the same file.
+    let temporary = path + ".new-\(getpid())-\(writes.wrappingAdd(1, ordering: .relaxed).newValue)"
     let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
     if descriptor < 0 { throw SystemError("open \(temporary)", code: errno) }
     var failure: SystemError?

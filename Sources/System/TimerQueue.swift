@@ -11,6 +11,8 @@ struct TimerQueue {
 
   /// How many timers wait.
   var count: Int { handlers.count }
+  /// How many entries the heap holds for them.
+  var stored: Int { heap.count }
 
   /// When the next one is due, in nanoseconds of the monotonic clock.
   var nextDue: UInt64? {

@@ -42,9 +42,9 @@ package struct FrameDecoder: Sendable {
     while true {
       if remaining == nil {
         if index == bytes.count { return }
-        takeHeader(bytes, &index)
+        try takeHeader(bytes, &index)
         if header.count < headerLength { return }
-        try readHeader()
+        try readLength()
       }
       let count = min(remaining!, bytes.count - index)
       if count > 0 {
@@ -67,14 +67,11 @@ package struct FrameDecoder: Sendable {
     }
   }
 
-  private mutating func takeHeader(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
+  private mutating func takeHeader(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) throws(Violation) {
     while header.count < headerLength && index < bytes.count {
       header.append(bytes[index])
       index += 1
-      if header.count == 2 {
-        let length = header[1] & 0x7F
-        headerLength = 2 + (length == 126 ? 2 : length == 127 ? 8 : 0) + (header[1] & 0x80 != 0 ? 4 : 0)
-      }
+      if header.count == 2 { try readStart() }
     }
   }
 
@@ -88,7 +85,8 @@ package struct FrameDecoder: Sendable {
     }
   }
 
-  private mutating func readHeader() throws(Violation) {
+  /// The first two bytes say how long the header is, and whether the rest is worth waiting for.
+  private mutating func readStart() throws(Violation) {
     if header[0] & 0x70 != 0 { throw Violation(code: 1002, what: "a reserved bit is set") }
     guard let opcode = Opcode(rawValue: header[0] & 15) else { throw Violation(code: 1002, what: "unknown opcode") }
     self.opcode = opcode
@@ -97,6 +95,16 @@ package struct FrameDecoder: Sendable {
     if isMasked != expectsMask {
       throw Violation(code: 1002, what: isMasked ? "a server's frame is masked" : "a client's frame is not masked")
     }
+    let length = header[1] & 0x7F
+    if opcode.isControl {
+      if !isFinal || length > 125 { throw Violation(code: 1002, what: "a control frame is fragmented or too long") }
+    } else if (opcode == .continuation) != (messageOpcode != nil) {
+      throw Violation(code: 1002, what: "a message begins inside another, or goes on without a beginning")
+    }
+    headerLength = 2 + (length == 126 ? 2 : length == 127 ? 8 : 0) + (isMasked ? 4 : 0)
+  }
+
+  private mutating func readLength() throws(Violation) {
     var length = UInt64(header[1] & 0x7F)
     var position = 2
     if length >= 126 {
@@ -106,14 +114,10 @@ package struct FrameDecoder: Sendable {
       // §5.2: the first bit of eight length bytes is 0.
       if length >> 63 != 0 { throw Violation(code: 1002, what: "a length has its first bit set") }
     }
-    key = isMasked ? (0..<4).reduce(0) { $0 | UInt32(header[position + $1]) << UInt32(8 * $1) } : 0
+    key = expectsMask ? (0..<4).reduce(0) { $0 | UInt32(header[position + $1]) << UInt32(8 * $1) } : 0
     if opcode.isControl {
-      if !isFinal || length > 125 { throw Violation(code: 1002, what: "a control frame is fragmented or too long") }
       control.removeAll(keepingCapacity: true)
     } else {
-      if (opcode == .continuation) != (messageOpcode != nil) {
-        throw Violation(code: 1002, what: "a message begins inside another, or goes on without a beginning")
-      }
       if length > UInt64(max(0, maxMessage - message.count)) {
         throw Violation(code: 1009, what: "a message is over \(maxMessage) bytes")
       }

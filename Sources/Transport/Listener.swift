@@ -10,11 +10,18 @@ final class Listener: @unchecked Sendable {
   private var token: EventLoop.Token?
   private var pause: EventLoop.Token?
   private var isClosed = false
+  private let accept: (Int32) -> Int32
 
-  /// Takes over a descriptor that listens and does not block.
-  init(descriptor: Int32, loop: EventLoop) {
+  /// Takes over a descriptor that listens and does not block. `accept` is the system call.
+  init(descriptor: Int32, loop: EventLoop, accept: @escaping (Int32) -> Int32 = Listener.acceptNext) {
     self.descriptor = descriptor
     self.loop = loop
+    self.accept = accept
+  }
+
+  /// The next connection, neither blocking nor inherited; -1 with `errno` when there is none.
+  static func acceptNext(_ descriptor: Int32) -> Int32 {
+    accept4(descriptor, nil, nil, Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue))
   }
 
   deinit { if !isClosed { Glibc.close(descriptor) } }
@@ -37,8 +44,7 @@ final class Listener: @unchecked Sendable {
   private func acceptSome(_ accepted: (Int32) -> Void) {
     for _ in 0..<32 {
       if isClosed { return }
-      let connection = accept4(
-        descriptor, nil, nil, Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue))
+      let connection = accept(descriptor)
       if connection >= 0 {
         accepted(connection)
         continue

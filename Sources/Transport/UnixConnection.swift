@@ -30,7 +30,7 @@ public actor UnixConnection {
     writers = Waiters(loop: loop)
   }
 
-  isolated deinit { stream.drop() }
+  deinit { loop.perform { [stream] in stream.drop() } }
 
   /// Connects to the socket at `path`. Throws `.address` for a path that is too long, `.refused` when nobody listens, `.timedOut`.
   public static func connect(

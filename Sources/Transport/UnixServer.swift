@@ -51,9 +51,9 @@ public actor UnixServer {
     listener = Listener(descriptor: descriptor, loop: loop)
   }
 
-  isolated deinit {
-    if !isStopped { removeFile() }
-    listener.close()
+  deinit {
+    if !isStopped { Self.remove(path, file) }
+    loop.perform { [listener] in listener.close() }
   }
 
   /// Begins to accept.
@@ -69,7 +69,7 @@ public actor UnixServer {
 
   /// Stops listening, removes the socket, ends all connections, and returns when their handlers have ended, after 2 s at most.
   public func stop() async {
-    if !isStopped { removeFile() }
+    if !isStopped { Self.remove(path, file) }
     isStopped = true
     listener.close()
     for connection in connections.values {
@@ -104,7 +104,7 @@ public actor UnixServer {
     if connections.isEmpty { resumeStoppers() }
   }
 
-  private func removeFile() {
+  private static func remove(_ path: String, _ file: (device: UInt, number: UInt)) {
     var status = stat()
     if lstat(path, &status) == 0 && (UInt(status.st_dev), UInt(status.st_ino)) == file { unlink(path) }
   }

@@ -63,10 +63,8 @@ public actor WebSocket {
     self.request = request
   }
 
-  isolated deinit {
-    if let closingTimer { loop.cancel(closingTimer) }
-    stream.drop()
-  }
+  // Not `isolated deinit`: with optimisation, Swift 6.3 ends with “circular reference” in modules that use such an actor.
+  deinit { loop.perform { [stream] in stream.drop() } }
 
   /// Frames flow from now on; `early` came together with the upgrade.
   func start(early: [UInt8]) {

@@ -67,7 +67,7 @@ public actor WebSocketServer {
     listener = Listener(descriptor: descriptor, loop: loop)
   }
 
-  isolated deinit { listener.close() }
+  deinit { loop.perform { [listener] in listener.close() } }
 
   /// Begins to accept.
   public func start() {

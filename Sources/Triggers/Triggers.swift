@@ -1,5 +1,5 @@
-/// Triggers: what starts and ends a capture by hand: keys read from evdev, the desktop's GlobalShortcuts portal, signals. They say "key
-/// down" and "key up"; what that means is the conversation's business.
+/// Triggers: what starts and ends a capture by hand: keys read from evdev. They say "start" and "stop"; what that means is the
+/// conversation's business.
 import System
 
 /// Why a trigger can't work, and what to do.
@@ -25,7 +25,4 @@ public struct TriggerError: Error, Sendable, Equatable, CustomStringConvertible 
 public enum TriggerSignal: Sendable, Equatable {
   case start
   case stop
-  /// Start when idle, stop when capturing.
-  case toggle
-  case cancel
 }

@@ -20,7 +20,7 @@ struct Daemon: Sendable {
     lock = try StateLock(instance)
     node = try Node(instance, settings: settings, environment: context.environment, loop: loop)
     control = try ControlServer(instance: instance, handler: node, loop: loop)
-    do { signals = try Signals([SIGTERM, SIGINT, SIGHUP], loop: loop) } catch {
+    do { signals = try Signals([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2], loop: loop) } catch {
       throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
     }
     supervision = Supervision(environment: context.environment, loop: loop)
@@ -33,7 +33,9 @@ struct Daemon: Sendable {
     await signals.start()
     await control.start()
     await node.start()
-    await supervision.ready(await node.status().sentence)
+    let sentence = await node.status().sentence
+    Log.info("talknode \(Version.number) is up: \(sentence)")
+    await supervision.ready(sentence)
   }
 
   /// Returns when a signal asks for the end.
@@ -42,8 +44,13 @@ struct Daemon: Sendable {
       for await status in await node.statuses() { await supervision.report(status.sentence) }
     }
     for await signal in signals.stream {
-      if signal != SIGHUP { break }
-      await reload()
+      switch signal {
+      case SIGHUP: await reload()
+      // For a key daemon that can do no more than send a signal. The answer is what is heard.
+      case SIGUSR1: Task { [talk = node.services.talk] in _ = await talk.toggle() }
+      case SIGUSR2: Task { [talk = node.services.talk] in _ = await talk.cancel() }
+      default: return reports.cancel()
+      }
     }
     reports.cancel()
   }
@@ -60,7 +67,9 @@ struct Daemon: Sendable {
   private func reload() async {
     let layers = LayeredSettings(from: sources)
     for problem in layers.problems { Log.warning(problem.description) }
-    if !layers.errors.isEmpty { return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.") }
+    if !layers.errors.isEmpty {
+      return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.")
+    }
     Context.configureLog(layers.settings, environment)
     await node.apply(layers.settings)
     Log.info("The settings were read anew.")

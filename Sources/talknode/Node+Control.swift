@@ -6,7 +6,8 @@ import System
 extension Node: ControlHandler {
   func answer(_ request: ControlRequest) async throws(Failure) -> [UInt8] {
     switch request {
-    case .status, .follow: return status().json.encoded()
+    case .status, .follow, .watchTalk: return status().json.encoded()
+    case .talk(let request): return try await talk(request).encoded()
     case .invoke(let command, let params, let timeoutMs):
       switch await invoke(command, params: params, timeoutMs: timeoutMs) {
       case .success(let payload): return payload ?? Array("null".utf8)

@@ -1,11 +1,14 @@
 import Configuration
+import Conversation
 import Crypto
+import DeviceModule
 import GatewayClient
 import GatewayProtocol
 import Glibc
 import NodeKit
 import System
 import Transport
+import Triggers
 
 /// One device: its identity, the gateways it knows, the modules that answer for it, and the link to the active gateway. `run` serves it
 /// to the control socket, `pair` waits for its approvals, `demo` shows it, `invoke` asks it without a gateway.
@@ -21,13 +24,16 @@ actor Node {
 
   private let startedAtMs = WallClock.milliseconds()
   private let environment: Environment
-  private let services: Services
+  nonisolated let services: Services
   private let signs: UseSigns
   private var settings: Settings
   private var gateway: GatewayRecord?
   private var link: GatewayLink?
   private var linkStatus: LinkStatus?
   private var pump: Task<Void, Never>?
+  private var talkPump: Task<Void, Never>?
+  private var talkKey: KeyTrigger?
+  private var talkPhase = TalkNotice.Phase.idle
   private var observers: [UInt64: AsyncStream<NodeStatus>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
 
@@ -43,12 +49,14 @@ actor Node {
     self.settings = settings
     self.environment = environment
     self.loop = loop
-    switches = SwitchStore(path: instance.switches)
     audit = AuditLog(path: instance.audit)
-    services = Services(loop: loop)
+    services = Services(instance, settings: settings, environment: environment, loop: loop)
+    switches = services.switches
     signs = UseSigns(settings.signs, notifier: services.notifier, environment: environment, loop: loop)
     router = CommandRouter(
-      modules: Modules.all(settings, services), switches: switches, audit: audit, sign: { [signs] in await signs.show($0) }, loop: loop)
+      modules: Modules.all(settings, services), switches: switches,
+      audit: audit,
+      sign: { [signs] in await signs.show($0) }, loop: loop)
   }
 
   // MARK: Life
@@ -56,11 +64,17 @@ actor Node {
   /// Starts the modules, which no invoke of another waits for, and the link to the active gateway.
   func start() async {
     Task { await router.start() }
+    let notices = await services.talk.notices()
+    talkPump = Task { for await notice in notices { took(notice) } }
+    talkKey = KeyTrigger.made(settings.talkKey, services.talk, loop: loop)
+    if let problem = await talkKey?.start() { Log.warning("The talk key does not work yet. \(problem)") }
     await connect()
   }
 
   /// Ends the link, then what runs, then the devices.
   func stop() async {
+    talkPump?.cancel()
+    await talkKey?.stop()
     await disconnect()
     await router.stop()
     await services.close()
@@ -95,6 +109,7 @@ actor Node {
       answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
       cancelInvoke: { await router.cancel($0) })
     self.link = link
+    services.link.current = link
     let statuses = link.statuses()
     pump = Task { for await status in statuses { took(status) } }
     await link.start()
@@ -105,6 +120,8 @@ actor Node {
     pump = nil
     let old = link
     link = nil
+    services.link.current = nil
+    if let old { await services.talk.gatewayGone(old.gateway.id) }
     linkStatus = nil
     await old?.stop()
   }
@@ -154,7 +171,7 @@ actor Node {
   func status() -> NodeStatus {
     NodeStatus(
       version: Version.number, pid: getpid(), startedAtMs: startedAtMs, state: instance.state, deviceID: identity.id,
-      displayName: settings.node.displayNameOrDefault, link: linkStatus,
+      displayName: settings.node.displayNameOrDefault, link: linkStatus, talk: talkPhase,
       capabilities: CapabilityState.all(router.modules, switches))
   }
 
@@ -173,9 +190,22 @@ actor Node {
 
   private func took(_ status: LinkStatus) {
     if link == nil || linkStatus == status { return }
+    if linkStatus?.node.isConnected == true && !status.node.isConnected {
+      // A capture that an agent opened has lost its owner.
+      Task { [talk = services.talk] in await talk.gatewayGone(status.gatewayID) }
+    }
     linkStatus = status
     changed()
   }
+
+  private func took(_ notice: TalkNotice) {
+    guard case .phase(let phase) = notice, phase != talkPhase else { return }
+    talkPhase = phase
+    changed()
+  }
+
+  /// The link to the active gateway, when there is one.
+  var activeLink: GatewayLink? { link }
 
   private func changed() {
     let status = status()
@@ -199,8 +229,10 @@ actor Node {
   }
 
   private var clientInfo: ClientInfo {
-    ClientInfo(
-      displayName: settings.node.displayNameOrDefault, version: Version.number, modelIdentifier: "",
-      instanceID: String(identity.id.prefix(32)), locale: nil, userAgent: Version.userAgent)
+    let device = router.modules.lazy.compactMap { $0 as? DeviceModule }.first
+    return ClientInfo(
+      displayName: settings.node.displayNameOrDefault, version: Version.number,
+      modelIdentifier: device?.modelIdentifier ?? "",
+      instanceID: String(identity.id.prefix(32)), locale: device?.languageTag, userAgent: Version.userAgent)
   }
 }

@@ -1,3 +1,4 @@
+import Conversation
 import GatewayClient
 import GatewayProtocol
 import NodeKit
@@ -14,6 +15,8 @@ struct NodeStatus: Sendable, Equatable {
   var displayName: String
   /// nil before the first pairing.
   var link: LinkStatus?
+  /// What push-to-talk is doing; never what is said.
+  var talk = TalkNotice.Phase.idle
   var capabilities: [CapabilityState]
 
   /// Both sockets are up and all three approvals given.
@@ -21,6 +24,7 @@ struct NodeStatus: Sendable, Equatable {
 
   /// One line, for systemd and for bars.
   var sentence: String {
+    if talk != .idle { return talk.rawValue }
     guard let link else { return "not paired with a gateway" }
     if link.isComplete { return "ready at \(link.name)" }
     if let approval = link.missing.first { return "waiting at \(link.name) for \(approval.what)" }
@@ -38,7 +42,8 @@ struct NodeStatus: Sendable, Equatable {
     .object(present: [
       "version": .string(version), "pid": .int(Int64(pid)), "startedAtMs": .int(startedAtMs), "state": .string(state),
       "deviceId": .string(deviceID), "displayName": .string(displayName), "ready": .bool(isReady),
-      "summary": .string(sentence), "link": link?.json, "capabilities": .array(capabilities.map(\.json)),
+      "summary": .string(sentence), "talk": .string(talk.rawValue), "link": link?.json,
+      "capabilities": .array(capabilities.map(\.json)),
     ])
   }
 
@@ -51,13 +56,15 @@ struct NodeStatus: Sendable, Equatable {
       version: json["version"]?.string ?? "", pid: pid, startedAtMs: json["startedAtMs"]?.int ?? 0,
       state: json["state"]?.string ?? "", deviceID: deviceID, displayName: json["displayName"]?.string ?? "",
       link: json["link"].flatMap(LinkStatus.init(json:)),
+      talk: json["talk"]?.string.flatMap(TalkNotice.Phase.init(rawValue:)) ?? .idle,
       capabilities: (json["capabilities"]?.array ?? []).compactMap(CapabilityState.init(json:)))
   }
 
   init(
     version: String, pid: Int32, startedAtMs: Int64, state: String, deviceID: String, displayName: String,
-    link: LinkStatus?, capabilities: [CapabilityState]
+    link: LinkStatus?, talk: TalkNotice.Phase = .idle, capabilities: [CapabilityState]
   ) {
+    self.talk = talk
     self.version = version
     self.pid = pid
     self.startedAtMs = startedAtMs
@@ -92,7 +99,8 @@ struct CapabilityState: Sendable, Equatable {
         }
         rows.append(
           CapabilityState(
-            name: name, isEnabled: command.consent.map(switches.isEnabled) ?? true, isSwitchable: command.consent != nil,
+            name: name, isEnabled: command.consent.map(switches.isEnabled) ?? true,
+            isSwitchable: command.consent != nil,
             allows: command.consent?.allows ?? "", commands: commands))
       }
     }

@@ -33,7 +33,8 @@ final class UseSigns: Sendable {
     if let failure {
       Log.once(
         "signs", .warning,
-        "The sign that \(notice.consent.name) is used can't be given: \(failure). Choose another in [signs] of the settings.")
+        "The sign that \(notice.consent.name) is used can't be given: \(failure). Choose another in [signs] of the settings."
+      )
     } else {
       Log.clear("signs", "Signs of use are given again.")
     }

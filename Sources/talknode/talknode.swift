@@ -22,6 +22,8 @@ struct Talknode {
         terminal.print(bytes: Array(Help(verbs: Table.verbs).text(about: path).utf8))
         return .ok
       case .run(let verb, let arguments):
+        var terminal = terminal
+        if arguments.has(.noColour) { terminal.isColoured = false }
         return try await verb.run(arguments, terminal)
       }
     } catch {

@@ -4,7 +4,7 @@ import System
 import Testing
 
 /// A private sound server in a folder of its own; both are gone when the test is over.
-final class TestServer: Sendable {
+final class TestServer: SoundPeer {
   let server: PrivateSoundServer
   var address: String { server.address }
   var folder: String { server.folder }
@@ -18,7 +18,16 @@ final class TestServer: Sendable {
     if let process = server.processID { kill(process, SIGKILL) }
     try? Files.removeTree(folder)
   }
+}
 
+/// A server that speaks PulseAudio's protocol, with sinks `speaker` and `mic_in` and a source `microphone`.
+protocol SoundPeer: Sendable {
+  var address: String { get }
+  /// A folder that lives as long as the server.
+  var folder: String { get }
+}
+
+extension SoundPeer {
   /// A sound system on this server.
   func system(_ change: (inout AudioSettings) -> Void = { _ in }) -> SoundSystem {
     var settings = AudioSettings(backend: .pulse, server: address)
@@ -30,6 +39,11 @@ final class TestServer: Sendable {
   @discardableResult
   func pactl(_ arguments: String...) async throws -> String {
     try await output(of: ["pactl", "-s", address] + arguments)
+  }
+
+  /// Whether any program records; modules that do so are not counted.
+  var isRecording: Bool {
+    get async throws { try await pactl("list", "short", "source-outputs").contains("protocol-native") }
   }
 
   /// Plays a tone into the microphone (or another sink) with another program than ours, until the player is ended.
@@ -193,4 +207,10 @@ final class Listener: Sendable {
     await task.value
     return now
   }
+}
+
+/// What `body` throws; nil when it succeeds.
+func failure(_ body: () async throws(AudioError) -> Void) async -> AudioError? {
+  do throws(AudioError) { try await body() } catch { return error }
+  return nil
 }

@@ -1,9 +1,9 @@
+import GatewayProtocol
 /// talknode-bench: what TalkNode costs, in figures, beside their targets. `make bench` builds and runs it; it is not shipped.
 ///
 /// A section measures one room and has a file of its own: a `Section` in `Section.all`. Figures are medians unless their name says otherwise.
 /// A missed target is reported, it does not fail.
 import Glibc
-import GatewayProtocol
 import System
 
 @main struct Bench {

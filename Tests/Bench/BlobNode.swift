@@ -18,13 +18,15 @@ enum BlobNode {
     offer.token = token
     let gateway = try await registry.add(offer)
     let router = CommandRouter(
-      modules: [BlobModule()], switches: SwitchStore(path: path + "/switches.json"), audit: AuditLog(path: path + "/audit.jsonl"),
+      modules: [BlobModule()], switches: SwitchStore(path: path + "/switches.json"),
+      audit: AuditLog(path: path + "/audit.jsonl"),
       loop: loop)
     await router.start()
     let link = GatewayLink(
       gateway: gateway, identity: try DeviceIdentity.loadOrCreate(in: state), registry: registry,
       client: ClientInfo(
-        displayName: "bench", version: "0", modelIdentifier: "bench", instanceID: Random.uuid(), locale: nil, userAgent: "bench"),
+        displayName: "bench", version: "0", modelIdentifier: "bench", instanceID: Random.uuid(), locale: nil,
+        userAgent: "bench"),
       loop: loop, surface: { await router.surface() },
       answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
       cancelInvoke: { await router.cancel($0) })
@@ -36,7 +38,8 @@ enum BlobNode {
 private struct BlobModule: CapabilityModule {
   let capability: Capability = "bench"
   let commands = [Command(BlobNode.command, summary: "Ten megabytes.", gatewayDefault: .needsAllow)]
-  private let text = Array("{\"format\":\"mp4\",\"base64\":\"".utf8) + [UInt8](repeating: 0x41, count: BlobNode.size) + Array("\"}".utf8)
+  private let text =
+    Array("{\"format\":\"mp4\",\"base64\":\"".utf8) + [UInt8](repeating: 0x41, count: BlobNode.size) + Array("\"}".utf8)
 
   func availability() async -> Availability { .ready }
   func handle(_ invocation: Invocation) async throws(CommandError) -> Payload { .encoded(text) }

@@ -11,7 +11,8 @@ final class Child: @unchecked Sendable {
   private let hasEnded = Lock(false)
 
   /// Starts a program. Its standard error is thrown away unless the environment says BENCH_VERBOSE.
-  init(_ program: String, _ arguments: [String], environment: [String: String] = [:], readsOutput: Bool = false) throws {
+  init(_ program: String, _ arguments: [String], environment: [String: String] = [:], readsOutput: Bool = false) throws
+  {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
@@ -23,7 +24,9 @@ final class Child: @unchecked Sendable {
       posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
     }
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-    if getenv("BENCH_VERBOSE") == nil { posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) }
+    if getenv("BENCH_VERBOSE") == nil {
+      posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+    }
 
     let inherited = ["PATH", "HOME", "LANG", "TZ", "BENCH_VERBOSE"]
     var all: [String] = inherited.compactMap { name in getenv(name).map { "\(name)=\(String(cString: $0))" } }
@@ -73,7 +76,9 @@ final class Child: @unchecked Sendable {
   }
 
   /// Runs a program to its end; milliseconds from its start to its end.
-  static func milliseconds(_ program: String, _ arguments: [String], environment: [String: String] = [:]) throws -> Double {
+  static func milliseconds(_ program: String, _ arguments: [String], environment: [String: String] = [:]) throws
+    -> Double
+  {
     let start = Monotonic.now()
     let child = try Child(program, arguments, environment: environment)
     let code = child.wait()

@@ -37,7 +37,8 @@ extension Section {
 
     let start = try await startTimes(options, bed)
     return [
-      Figure("start of `run` to READY", unit: "ms", value: start.ready.median, target: .atMost(50), comparison: start.other),
+      Figure(
+        "start of `run` to READY", unit: "ms", value: start.ready.median, target: .atMost(50), comparison: start.other),
       Figure("`status` as a process", unit: "ms", value: status.median, target: .atMost(15)),
       Figure(
         "resident memory, connected and idle", unit: "MB", value: memory.resident, target: .atMost(16),
@@ -66,7 +67,8 @@ extension Section {
     for _ in 0..<options.times(40) {
       let socket = try NotifySocket(in: bed.folder)
       let start = Monotonic.now()
-      let child = try Child(options.program, ["run", "--state", bed.state], environment: ["NOTIFY_SOCKET": socket.path])
+      let child = try Child(
+        options.program, ["run", "--state", bed.state], environment: ["NOTIFY_SOCKET": socket.path])
       try socket.awaitReady()
       ready.add((Monotonic.now() - start).milliseconds)
       child.kill()

@@ -49,7 +49,8 @@ extension Section {
       let (value, bare) = (invoke.quantile(fraction), echo.quantile(fraction))
       return [
         Figure("`node.invoke device.info` \(name)", unit: "ms", value: value, comparison: ("two chained echoes", bare)),
-        Figure("… in echoes", unit: "×", value: value / bare, target: .atMost(2.5), note: "\(bytes.count) bytes each way"),
+        Figure(
+          "… in echoes", unit: "×", value: value / bare, target: .atMost(2.5), note: "\(bytes.count) bytes each way"),
       ]
     }
     return figure("p50", 0.5) + figure("p99", 0.99)
@@ -79,7 +80,8 @@ extension Section {
   /// A node that answers with 10 MB, as a camera clip would be.
   private static func blob(_ options: Options, _ bed: TestBed) async throws -> Figure {
     let child = try Child(
-      CommandLine.arguments[0], [Part.blobNode.rawValue, await bed.gateway.url, bed.gateway.token, bed.folder + "/blob"])
+      CommandLine.arguments[0],
+      [Part.blobNode.rawValue, await bed.gateway.url, bed.gateway.token, bed.folder + "/blob"])
     defer { child.kill() }
     let node = try await bed.approve(awaiting: BlobNode.command)
     let client = try await bed.makeOperator()

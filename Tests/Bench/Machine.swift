@@ -5,7 +5,8 @@ import System
 enum Machine {
   static var description: String {
     let model =
-      field("model name", in: Files.text("/proc/cpuinfo") ?? "") ?? field("Model", in: Files.text("/proc/cpuinfo") ?? "")
+      field("model name", in: Files.text("/proc/cpuinfo") ?? "")
+      ?? field("Model", in: Files.text("/proc/cpuinfo") ?? "")
     return "\(model ?? "unknown processor"), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) cores"
   }
 
@@ -35,7 +36,9 @@ enum Machine {
   static func sleeps(of process: pid_t) -> (count: Int, threads: Int) {
     let threads = Files.list("/proc/\(process)/task")
     let counts = threads.map { thread in
-      field("voluntary_ctxt_switches", in: Files.text("/proc/\(process)/task/\(thread)/status") ?? "").flatMap { Int($0) } ?? 0
+      field("voluntary_ctxt_switches", in: Files.text("/proc/\(process)/task/\(thread)/status") ?? "").flatMap {
+        Int($0)
+      } ?? 0
     }
     return (counts.reduce(0, +), threads.count)
   }

@@ -58,7 +58,8 @@ actor Operator {
   private func answer(to frame: [UInt8], id: String) async throws -> JSON {
     try await socket.send(frame)
     while true {
-      guard case .response(let response) = try Frame(decoding: try await socket.receive().bytes), response.id == id else { continue }
+      guard case .response(let response) = try Frame(decoding: try await socket.receive().bytes), response.id == id
+      else { continue }
       return try response.result.get() ?? .null
     }
   }

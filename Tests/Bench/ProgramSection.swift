@@ -24,7 +24,8 @@ extension Section {
       version.add(try Child.milliseconds(options.program, ["version"]))
       nothing.add(try Child.milliseconds("true", []))
     }
-    figures.append(Figure("`version`, start to end", unit: "ms", value: version.median, comparison: ("true(1)", nothing.median)))
+    figures.append(
+      Figure("`version`, start to end", unit: "ms", value: version.median, comparison: ("true(1)", nothing.median)))
     return figures
   }
 

@@ -57,7 +57,9 @@ final class TestBed: Sendable {
     let end = Monotonic.now() + limit
     while Monotonic.now() < end {
       let nodes = await gateway.nodes()
-      if let node = nodes.first(where: { $0.isConnected && $0.surface.commands.contains(command) }) { return node.nodeID }
+      if let node = nodes.first(where: { $0.isConnected && $0.surface.commands.contains(command) }) {
+        return node.nodeID
+      }
       try await Task.sleep(for: .milliseconds(2))
     }
     throw BenchError("the node did not come back within \(limit)")

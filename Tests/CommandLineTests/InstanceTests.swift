@@ -1,5 +1,6 @@
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import talknode
@@ -24,20 +25,22 @@ import Testing
   }
 
   @Test("another state folder never meets the user's own in one socket, under whatever name it is given")
-  func other() throws {
-    let folder = try Folder()
+  func other() {
+    let folder = TemporaryFolder()
     let session = environment(["XDG_RUNTIME_DIR": "/run/user/7"])
     let other = Instance(state: folder.path, environment: session)
     #expect(other.socket == folder.path + "/run/control.sock")
     #expect(Instance(state: folder.path + "/", environment: session) == other)
-    #expect(Instance(state: folder.path + "/../" + folder.path.split(separator: "/").last!, environment: session) == other)
     #expect(
-      Instance(state: "/home/ada/.local/state/talknode", environment: session).socket == "/run/user/7/talknode/control.sock")
+      Instance(state: folder.path + "/../" + folder.path.split(separator: "/").last!, environment: session) == other)
+    #expect(
+      Instance(state: "/home/ada/.local/state/talknode", environment: session).socket
+        == "/run/user/7/talknode/control.sock")
   }
 
   @Test("a second daemon is refused and told the pid of the first; the lock goes with its owner")
   func lock() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     let instance = Instance(state: folder.path, environment: environment())
     var first: StateLock? = try StateLock(instance)
     let failure = #expect(throws: Failure.self) { try StateLock(instance) }
@@ -51,24 +54,11 @@ import Testing
 
   @Test("a lock file that is damaged names nobody")
   func damaged() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     let instance = Instance(state: folder.path, environment: environment())
     for text in ["", "x\n/y\n", "12", "12\nrelative\n", "12\n/a\n/b\n"] {
       try Files.writeAtomically(Array(text.utf8), to: instance.lockFile)
       #expect(instance.lastDaemon == nil)
     }
   }
-}
-
-/// A folder that goes when the test ends.
-final class Folder: Sendable {
-  let path: String
-
-  init() throws {
-    var template = Array("/tmp/talknode-cli-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw SystemError("mkdtemp", code: errno) }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  deinit { try? Files.removeTree(path) }
 }

@@ -11,7 +11,8 @@ import Testing
   }
   static let verbs = [
     verb("run"), verb("pair", operands: [Operand("CODE", "a code")], options: [trust, json]),
-    verb("status", options: [json]), verb("things list", options: [json]), verb("things use", operands: [Operand("ID", "an id")]),
+    verb("status", options: [json]), verb("things list", options: [json]),
+    verb("things use", operands: [Operand("ID", "an id")]),
     verb("maybe", operands: [Operand("WHAT", "something", isOptional: true)]),
   ]
   let parser = Parser(verbs: verbs)
@@ -25,7 +26,9 @@ import Testing
 
   @Test(
     "options may be written with a blank or an equals sign, before and after operands",
-    arguments: ["pair --trust AA CODE", "pair CODE --trust AA", "pair --trust=AA CODE", "pair --trust BB --trust=AA CODE"])
+    arguments: [
+      "pair --trust AA CODE", "pair CODE --trust AA", "pair --trust=AA CODE", "pair --trust BB --trust=AA CODE",
+    ])
   func options(line: String) throws {
     let (name, arguments) = try parse(line)
     #expect(name == "pair")
@@ -85,7 +88,8 @@ import Testing
     arguments: [
       ("pair", "`talknode pair` needs CODE: a code."), ("pair A B", "`talknode pair` does not take `B`."),
       ("pair --trust", "--trust needs a value."), ("pair --trust= X", "--trust needs a value."),
-      ("status --json=yes", "--json is a switch and takes no value."), ("maybe A B", "`talknode maybe` does not take `B`."),
+      ("status --json=yes", "--json is a switch and takes no value."),
+      ("maybe A B", "`talknode maybe` does not take `B`."),
     ])
   func wrongNumber(line: String, summary: String) {
     let failure = #expect(throws: Failure.self) { try parse(line) }
@@ -110,7 +114,9 @@ import Testing
     for verb in Table.verbs {
       #expect(!verb.summary.isEmpty && !verb.summary.hasSuffix("."), "\(verb.name)")
       #expect(Set(verb.allOptions.map(\.name)).count == verb.allOptions.count, "\(verb.name)")
-      for option in verb.allOptions { #expect(!option.help.isEmpty && option.help.count < 90, "\(verb.name) --\(option.name)") }
+      for option in verb.allOptions {
+        #expect(!option.help.isEmpty && option.help.count < 90, "\(verb.name) --\(option.name)")
+      }
     }
   }
 
@@ -130,7 +136,8 @@ import Testing
   func width() {
     let help = Help(verbs: Table.verbs)
     for path in [[]] + Table.verbs.map(\.path) {
-      for line in help.text(about: path).split(separator: "\n") where !line.contains("talknode") || !line.contains("[") {
+      for line in help.text(about: path).split(separator: "\n") where !line.contains("talknode") || !line.contains("[")
+      {
         #expect(line.count <= 110, "\(line)")
       }
     }

@@ -1,5 +1,5 @@
-import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Configuration
@@ -8,7 +8,7 @@ import Testing
 @Suite struct LayerTests {
   @Test("a later layer's setting replaces an earlier one's, and its origin is told")
   func layers() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     try folder.write("etc/talknode.toml", "[log]\nlevel = \"error\"\n[node]\ndisplay_name = \"everyone\"\n")
     try folder.write("etc/conf.d/20.toml", "[log]\nlevel = \"warning\"\n")
     try folder.write("etc/conf.d/10.toml", "[log]\nlevel = \"debug\"\n")
@@ -27,7 +27,7 @@ import Testing
 
   @Test("a file named on the command line is read in place of the user's, over the system's")
   func explicit() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     try folder.write("etc/talknode.toml", "[log]\nlevel = \"error\"\n")
     try folder.write("user/config.toml", "[node]\ndisplay_name = \"mine\"\n")
     try folder.write("other.toml", "[gateway]\nheaders = [\"X-A: 1\"]\n")
@@ -42,7 +42,7 @@ import Testing
 
   @Test("no file at all gives the defaults; a named one that is missing is an error")
   func missing() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     let none = LayeredSettings(
       from: ConfigurationSources(systemFolder: folder.path + "/etc", userFolder: folder.path + "/user"))
     #expect(none.problems == [] && none.files == [])
@@ -54,28 +54,9 @@ import Testing
 
   @Test("a file too long to be settings is refused")
   func tooLong() throws {
-    let folder = try Folder()
+    let folder = TemporaryFolder()
     try folder.write("user/config.toml", String(repeating: "#", count: TOML.limit + 1))
     let loaded = LayeredSettings(from: ConfigurationSources(systemFolder: nil, userFolder: folder.path + "/user"))
     #expect(loaded.errors.count == 1)
-  }
-}
-
-/// A folder that goes when the test ends.
-final class Folder: Sendable {
-  let path: String
-
-  init() throws {
-    var template = Array("/tmp/talknode-settings-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw SystemError("mkdtemp", code: errno) }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  deinit { try? Files.removeTree(path) }
-
-  func write(_ name: String, _ text: String) throws {
-    let file = path + "/" + name
-    try Files.makeFolder(String(file[..<file.lastIndex(of: "/")!]))
-    try Files.writeAtomically(Array(text.utf8), to: file)
   }
 }

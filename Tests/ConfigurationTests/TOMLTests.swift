@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Configuration
@@ -87,9 +88,8 @@ import Testing
 
   @Test("random bytes and broken documents end in a table or an error")
   func randomBytes() {
-    let seed = UInt64.random(in: 0...UInt64.max)
-    print("seed \(seed)")
-    var random = SplitMix(state: seed)
+    var random = SeededRandom()
+    print("seed \(random.seed)")
     let valid = Array(Settings.sample.utf8).map { $0 == UInt8(ascii: "#") && random.next() % 2 == 0 ? 0x20 : $0 }
     for _ in 0..<300 {
       var bytes = valid
@@ -103,17 +103,5 @@ import Testing
       }
       _ = LayeredSettings(text: bytes, named: "random")
     }
-  }
-}
-
-/// A small generator whose whole state is one printable number.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-    return word ^ (word >> 31)
   }
 }

@@ -69,7 +69,7 @@ def notification_bus(folder):
     record = os.path.join(folder, "notifications.jsonl")
     address = f"unix:path={folder}/bus"
     bus = ["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address=1", f"--address={address}"]
-    with running(bus, "dbus-daemon") as line:
+    with running(bus, "dbus-daemon", stderr=subprocess.DEVNULL) as line:
         environment = {**os.environ, "DBUS_SESSION_BUS_ADDRESS": line.strip()}
         server = [sys.executable, os.path.join(HERE, "notification_server.py"), record]
         with running(server, "notification server", env=environment):

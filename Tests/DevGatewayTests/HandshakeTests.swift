@@ -1,10 +1,11 @@
 import Crypto
-import DevGateway
 import GatewayProtocol
 import System
 import TestSupport
 import Testing
 import Transport
+
+@testable import DevGateway
 
 @Suite("Appendix A, 1 to 3: challenge, first frame, versions, device proof")
 struct HandshakeTests {
@@ -21,18 +22,23 @@ struct HandshakeTests {
 
   @Test("A1: who does not connect in time is closed with 1000 and no reason")
   func silence() async throws {
-    try await withGateway { $0.handshakeTimeout = .milliseconds(20) } _: { gateway in
+    try await withGateway {
+      $0.handshakeTimeout = .milliseconds(20)
+    } _: { gateway in
       let closure = try await Peer.open(gateway).end()
       #expect(closure == Closure(code: 1000, reason: "", isClean: true))
     }
   }
 
-  @Test("A1: after hello-ok the handshake's timer is gone")
+  @Test("A1: with hello-ok or a refusal the handshake's timer is gone")
   func timerEnds() async throws {
-    try await withGateway { $0.handshakeTimeout = .milliseconds(60) } _: { gateway in
-      let owner = try await gateway.owner()
-      try await Task.sleep(for: .milliseconds(120))
-      _ = try await owner.request("health")
+    try await withGateway { gateway in
+      let peer = try await Peer.open(gateway)
+      try await peer.event("connect.challenge")
+      #expect(await gateway.handshakeTimers == 1)
+      _ = try await gateway.owner()
+      _ = try await gateway.refusal(of: try Badge.node("wrong"))
+      #expect(await gateway.handshakeTimers == 1)
     }
   }
 
@@ -62,7 +68,8 @@ struct HandshakeTests {
   func preAuthLimit() async throws {
     try await withGateway { gateway in
       let peer = try await Peer.open(gateway)
-      try await peer.send(#"{"type":"req","id":"1","method":"connect","params":""# + String(repeating: "x", count: 65_536) + "\"}")
+      try await peer.send(
+        #"{"type":"req","id":"1","method":"connect","params":""# + String(repeating: "x", count: 65_536) + "\"}")
       #expect(try await peer.end().code == 1009)
 
       let owner = try await gateway.owner()
@@ -116,7 +123,9 @@ struct HandshakeTests {
       var badge = try Badge.node(gateway.token)
       badge.caps = ["canvas", "device"]
       badge.commands = ["canvas.present", "device.info"]
-      #expect(try await gateway.admit(badge).hello?["pluginSurfaceUrls"]?["canvas"]?.string?.contains("/__openclaw__/cap/") == true)
+      #expect(
+        try await gateway.admit(badge).hello?["pluginSurfaceUrls"]?["canvas"]?.string?.contains("/__openclaw__/cap/")
+          == true)
       badge.maxProtocol = 3
       let peer = try await gateway.admit(badge)
       #expect(await peer.hello?["protocol"] == 4)
@@ -202,4 +211,8 @@ struct HandshakeTests {
       #expect(try await gateway.refusal(of: owner).error.detailsCode == "DEVICE_IDENTITY_REQUIRED")
     }
   }
+}
+
+extension DevGateway {
+  fileprivate var handshakeTimers: Int { connections.values.count { $0.handshakeTimer != nil } }
 }

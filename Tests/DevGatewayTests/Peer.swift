@@ -23,10 +23,10 @@ actor Peer {
   }
 
   /// Opens a socket; `forwarded` makes it a remote client, which takes TLS because headers are only sent over it.
-  static func open(_ gateway: DevGateway, forwarded: Bool = false) async throws -> Peer {
+  static func open(_ gateway: DevGateway, forwarded: Bool = false, maxMessage: Int = 64 << 20) async throws -> Peer {
     let endpoint = try #require(Endpoint(url: await gateway.url))
     var options = ConnectOptions()
-    options.maxMessage = 64 << 20
+    options.maxMessage = maxMessage
     if let fingerprint = await gateway.fingerprint { options.trust = .pinned(fingerprint) }
     if forwarded {
       #expect(endpoint.isTLS, "headers are only sent over TLS")
@@ -82,7 +82,9 @@ actor Peer {
     func find() -> JSON? { frames.first { $0["type"] == "res" && $0["id"]?.string == id } }
     _ = await eventually { find() != nil }
     let found = find()
-    guard case .response(let response) = try Frame(json: try #require(found, "no answer to \(id): \(String(describing: closure))"))
+    guard
+      case .response(let response) = try Frame(
+        json: try #require(found, "no answer to \(id): \(String(describing: closure))"))
     else { throw WireError(code: "TEST", message: "no response") }
     return response
   }
@@ -198,8 +200,10 @@ struct Badge {
 
 extension DevGateway {
   /// Opens a socket and connects; the peer's `hello` is there when it was let in.
-  func join(_ badge: Badge, forwarded: Bool = false) async throws -> (peer: Peer, response: Frame.Response) {
-    let peer = try await Peer.open(self, forwarded: forwarded)
+  func join(
+    _ badge: Badge, forwarded: Bool = false, maxMessage: Int = 64 << 20
+  ) async throws -> (peer: Peer, response: Frame.Response) {
+    let peer = try await Peer.open(self, forwarded: forwarded, maxMessage: maxMessage)
     let response = try await peer.connect { nonce, tsMs in try badge.params(nonce: nonce, tsMs: tsMs) }
     return (peer, response)
   }

@@ -1,5 +1,6 @@
 import Crypto
 import GatewayProtocol
+import LinkTestSupport
 import Testing
 
 @testable import GatewayClient

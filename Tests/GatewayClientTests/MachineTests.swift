@@ -313,7 +313,7 @@ struct MachineTests {
   /// Whatever happens: nothing is opened twice, nothing that rests is without a timer, nothing stopped moves.
   @Test("keeps its promises in any order of events")
   func randomWalk() {
-    var random = Seeded()
+    var random = seeded()
     for _ in 0..<300 {
       var bench = Bench()
       var isOpen = false

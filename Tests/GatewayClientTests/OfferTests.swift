@@ -155,7 +155,7 @@ struct OfferTests {
 
   @Test("any bytes end in an offer or an error")
   func total() {
-    var random = Seeded()
+    var random = seeded()
     let seeds = [
       Array(Self.payload.text.utf8), Array(Self.code(Self.payload).utf8),
       Array("openclaw://gateway?host=a&port=1&tls=0".utf8),

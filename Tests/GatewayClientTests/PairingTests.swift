@@ -1,6 +1,7 @@
 import Crypto
 import DevGateway
 import GatewayProtocol
+import LinkTestSupport
 import System
 import Testing
 import Transport
@@ -132,7 +133,7 @@ struct PairingTests {
             ])),
         times: 3)
       try await eventually("the pause is waited out") { await link.status().request(.device) == "paused-1" }
-      try await gateway.approveAll(link)
+      #expect(await gateway.approveAll(link))
     }
   }
 
@@ -154,7 +155,7 @@ struct PairingTests {
       await link.stop()
       let again = await desk.begin(try #require(await desk.registry.active()))
       try await eventually("the operator asks") { await again.status().request(.operator) != nil }
-      try await gateway.approveAll(again)
+      #expect(await gateway.approveAll(again))
       #expect(Set(await gateway.sessions().map(\.role)) == [.node, .operator])
     }
   }
@@ -167,7 +168,7 @@ struct PairingTests {
       let link = try await desk.connect(gateway.offer(.full))
       try await eventually("the device waits") { await link.status().request(.device) != nil }
       #expect(Set(await gateway.pendingDevices().first?.roles ?? []) == ["node", "operator"])
-      try await gateway.approveAll(link)
+      #expect(await gateway.approveAll(link))
       let credentials = await desk.credentials
       #expect(credentials.sharedToken == nil && credentials.bootstrapToken == nil)
       #expect(credentials.deviceTokens.count == 2)
@@ -175,7 +176,7 @@ struct PairingTests {
       await link.stop()
       let again = await desk.begin(link.gateway)
       try await eventually("both halves are back") { await again.status().isComplete }
-      #expect(await gateway.sessions().allSatisfy { $0.method == "device-token" })
+      #expect(await gateway.sessions().allSatisfy { $0.method == "deviceToken" })
       #expect(await gateway.pendingDevices().isEmpty)
     }
   }

@@ -2,6 +2,7 @@ import Crypto
 import GatewayProtocol
 import Glibc
 import System
+import TestSupport
 import Testing
 import Transport
 

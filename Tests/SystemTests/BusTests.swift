@@ -75,9 +75,8 @@ import Testing
     try await PrivateBus.with { bus in
       let server = try await bus.connect()
       let client = try await bus.connect()
-      let some = try await client.signals(
-        DBusMatch(path: "/it's", interface: "x.Y", member: "Changed", firstArgument: "it's"))
-      _ = some  // A rule with an apostrophe is taken; no such path exists.
+      let quoted = try await failure { try await client.signals(DBusMatch(firstArgument: "it's")) }
+      #expect(quoted.name == "System.Error.EBADMSG")
       let stream = try await client.signals(
         DBusMatch(path: "/lamp", interface: "x.Lamp", member: "Changed", firstArgument: "red"))
       try await server.emit("/lamp", "x.Lamp", "Changed", [.string("blue")])
@@ -157,8 +156,6 @@ import Testing
 
   @Test("when the bus dies, calls fail and streams end; the shared connection finds the next bus")
   func lostConnection() async throws {
-    let folder = TemporaryFolder()
-    _ = folder
     try await PrivateBus.with { bus in
       let client = try await bus.connect()
       let server = try await bus.connect()
@@ -168,14 +165,18 @@ import Testing
       }
       let name = try await server.uniqueName()
       let stream = try await client.signals(DBusMatch(interface: "x.Y"))
-      async let call = client.call(name, "/", "x.Y", "Sleep", timeout: .seconds(60))
+      let call = Task { try await client.call(name, "/", "x.Y", "Sleep", timeout: .seconds(60)) }
       let shared = SharedBus(bus.address, loop: bus.loop)
       let before = try await shared.bus()
       await bus.kill()
-      let lost = try await failure { try await call }
+      let lost = try await failure { try await call.value }
       #expect(lost.isConnectionFailure || lost.isNoReply)
       for await _ in stream {}
-      #expect(await eventually { await !client.isOpen && !before.isOpen })
+      let areClosed = await eventually {
+        let isOpen = [await client.isOpen, await before.isOpen]
+        return isOpen == [false, false]
+      }
+      #expect(areClosed)
       let closed = try await failure { try await client.call(name, "/", "x.Y", "Sleep") }
       #expect(closed.isConnectionFailure)
       let gone = try await failure { try await shared.bus().call(name, "/", "x.Y", "Z") }

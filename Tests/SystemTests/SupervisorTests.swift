@@ -39,7 +39,8 @@ import Testing
     let supervisor = try #require(Supervisor(environment: ["NOTIFY_SOCKET": name]))
     func told() -> String {
       var bytes = [UInt8](repeating: 0, count: 512)
-      return String(decoding: bytes.prefix(max(0, recv(manager, &bytes, 512, 0))), as: UTF8.self)
+      let count = recv(manager, &bytes, 512, 0)
+      return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
     }
     supervisor.ready(status: "connected\nto atlas")
     supervisor.status("idle")

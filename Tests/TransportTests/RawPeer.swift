@@ -29,6 +29,13 @@ final class RawPeer: @unchecked Sendable {
     self.init(descriptor: descriptor)
   }
 
+  /// Connects to a Unix socket.
+  convenience init(path: String) {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    precondition(withUnixAddress(path) { connect(descriptor, $0, $1) } == 0, "nobody listens")
+    self.init(descriptor: descriptor)
+  }
+
   /// The handshake of a server, or of a client when there is a session for one. False when it fails.
   func secure(_ session: OpaquePointer) -> Bool {
     channel.secure(session)

@@ -16,6 +16,14 @@ func eventually(
   Issue.record(what, sourceLocation: sourceLocation)
 }
 
+/// Runs what blocks on a thread of its own: the threads that tests run on are few and shared.
+func blocking<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
+  await withCheckedContinuation { continuation in
+    let isStarted = startThread(name: "test") { continuation.resume(returning: body()) }
+    precondition(isStarted)
+  }
+}
+
 /// A folder of its own for one test, removed afterwards.
 final class TemporaryFolder: Sendable {
   let path: String

@@ -5,17 +5,20 @@ import System
 /// Sound through ALSA's devices directly, each stream on a thread of its own.
 public final class ALSABackend: AudioBackend {
   public let name = "alsa"
+  private let isConfigured: Bool
   private let stuck = ALSAStuck()
 
   /// How long a device may take to open before it counts as stuck.
   private static let patience: Duration = .seconds(3)
 
-  public init() {}
+  /// `isConfigured`: the person has named a device, so there is one as far as `probe` is concerned.
+  public init(isConfigured: Bool = false) { self.isConfigured = isConfigured }
 
   public func probe() async throws(AudioError) -> String {
     let library = try ALSALibrary.shared.get()
-    let devices = try await list()
-    if devices.isEmpty { throw Self.nothing }
+    let isConfigured = isConfigured
+    let leadsSomewhere = try await ask("the default device") { isConfigured || Self.leadsSomewhere(library) }
+    if !leadsSomewhere { throw Self.nothing }
     return "ALSA \(text(library.table.snd_asoundlib_version()) ?? "")"
   }
 
@@ -56,24 +59,46 @@ public final class ALSABackend: AudioBackend {
         .deviceNotFound, "ALSA has no \(direction == .input ? "microphone" : "speaker").", remedy: "talknode audio list"
       )
     }
-    return AudioDevice(backend: name, name: wanted, label: wanted, direction: direction)
+    return AudioDevice(backend: name, name: wanted, label: wanted, direction: direction, isSuspended: true)
   }
 
-  /// What ALSA's configuration names: the kernel's cards, and `default` when it leads anywhere.
+  /// What ALSA's configuration names: the kernel's cards, and the person's own devices.
   private func list() async throws(AudioError) -> [AudioDevice] {
     let library = try ALSALibrary.shared.get()
-    let key = "the list of devices"
-    try stuck.check(key)
+    return try await ask("the list of devices") { Self.hints(library) }
+  }
+
+  /// Asks the library on a thread of its own.
+  private func ask<Answer: Sendable>(
+    _ what: String, _ body: @escaping @Sendable () -> Answer
+  ) async throws(AudioError) -> Answer {
+    try stuck.check(what)
     let thread = try ALSAThread()
-    let found = Outcome<[AudioDevice]>()
-    try thread.start("alsa-list") { found.set(Self.hints(library)) }
-    let late = AudioError(.deviceStuck, "ALSA does not answer.")
+    let answer = Outcome<Answer>()
+    try thread.start("alsa-ask") { answer.set(body()) }
     do throws(AudioError) {
-      return try await within(Self.patience, orThrow: late) { await found.value }
+      return try await within(
+        Self.patience, orThrow: AudioError(.deviceStuck, "ALSA does not answer about \(what).")
+      ) { await answer.value }
     } catch {
-      stuck.add(key, until: thread)
+      stuck.add(what, until: thread)
       throw error
     }
+  }
+
+  /// Whether there is a card, or `default` has been given a meaning that works without one.
+  private static func leadsSomewhere(_ library: ALSALibrary) -> Bool {
+    let alsa = library.table
+    var card: Int32 = -1
+    if alsa.snd_card_next(&card) >= 0 && card >= 0 { return true }
+    for stream in [SND_PCM_STREAM_PLAYBACK, SND_PCM_STREAM_CAPTURE] {
+      var pcm: OpaquePointer?
+      if alsa.snd_pcm_open(&pcm, "default", stream, Int32(SND_PCM_NONBLOCK)) >= 0 {
+        _ = alsa.snd_pcm_close(pcm)
+        return true
+      }
+    }
+    return false
   }
 
   private static func hints(_ library: ALSALibrary) -> [AudioDevice] {
@@ -102,13 +127,6 @@ public final class ALSABackend: AudioBackend {
             isSuspended: true, connection: connection(name, words)))
       }
     }
-    // Without a card `default` leads nowhere, unless a configuration gives it a meaning of its own.
-    if alsa.firstCard < 0 && !devices.contains(where: { $0.name != "default" }) {
-      var pcm: OpaquePointer?
-      let code = alsa.snd_pcm_open(&pcm, "default", SND_PCM_STREAM_PLAYBACK, Int32(SND_PCM_NONBLOCK))
-      if code < 0 { return [] }
-      _ = alsa.snd_pcm_close(pcm)
-    }
     return devices
   }
 
@@ -127,13 +145,5 @@ public final class ALSABackend: AudioBackend {
     if words.contains("hdmi") { return .hdmi }
     if words.contains("usb") { return .usb }
     return name.hasPrefix("hw:") ? .builtIn : .virtual
-  }
-}
-
-extension calsa {
-  /// The number of the first card the kernel has; negative without any.
-  fileprivate var firstCard: Int32 {
-    var card: Int32 = -1
-    return snd_card_next(&card) < 0 ? -1 : card
   }
 }

@@ -31,7 +31,8 @@ public struct SignSettings: SettingsSection {
   ]
 
   public var contradiction: (setting: String, sentence: String)? {
-    useOrDefault == .command && commandOrDefault.isEmpty ? ("use", "is \"command\", and signs.command is not set.") : nil
+    useOrDefault == .command && commandOrDefault.isEmpty
+      ? ("use", "is \"command\", and signs.command is not set.") : nil
   }
 
   public init() {}

@@ -21,7 +21,7 @@ extension Method {
     Method("device.pair.remove", .operator, Scope.pairing) { gateway, call throws(WireError) in
       let params = try call.closed("deviceId")
       let id = try call.reading { () throws(SchemaError) in try params.text("deviceId") }
-      return .payload(try gateway.remove(device: id))
+      return .payload(try gateway.remove(device: id, caller: call.connection))
     },
     Method("device.pair.rename", .operator, Scope.pairing) { gateway, call throws(WireError) in
       let params = try call.closed("deviceId", "label")
@@ -38,7 +38,7 @@ extension Method {
       }
       if role == Role.node.rawValue { try Scope.demand([Scope.admin], of: call.seat.scopes) }
       try Scope.demand(scopes ?? [], of: call.seat.scopes)
-      let token = try gateway.rotate(tokenOf: id, role: role, scopes: scopes)
+      let token = try gateway.rotate(tokenOf: id, role: role, scopes: scopes, caller: call.connection)
       // The secret is only told to the device whose it is.
       let isOwn = call.seat.deviceID == id
       return .payload(
@@ -52,7 +52,7 @@ extension Method {
       let (id, role) = try call.reading { () throws(SchemaError) in
         (try params.text("deviceId"), try params.text("role"))
       }
-      let token = try gateway.revoke(tokenOf: id, role: role)
+      let token = try gateway.revoke(tokenOf: id, role: role, caller: call.connection)
       return .payload([
         "deviceId": .string(id), "role": .string(role), "revokedAtMs": .int(token.revokedAtMs ?? 0),
       ])
@@ -118,35 +118,44 @@ extension DevGateway {
     return ["requestId": .string(requestID), "deviceId": .string(request.claim.deviceID)]
   }
 
-  func remove(device id: String) throws(WireError) -> JSON {
+  func remove(device id: String, caller: Connection? = nil) throws(WireError) -> JSON {
     let nowMs = WallClock.milliseconds()
     guard let (_, putAside) = records.devices.remove(id) else { throw .invalid("unknown deviceId") }
     let surfaces = records.surfaces.forget(id)
     queues.forget(id)
     announce(putAside.map { $0.notice(nowMs) } + surfaces.map { $0.notice(nowMs) })
-    closeSockets(of: id, role: nil, "device removed")
+    closeSockets(of: id, role: nil, "device removed", caller: caller)
     return ["deviceId": .string(id)]
   }
 
-  func rotate(tokenOf id: String, role: String, scopes: [String]?) throws(WireError) -> DeviceStore.Token {
+  func rotate(
+    tokenOf id: String, role: String, scopes: [String]?, caller: Connection? = nil
+  ) throws(WireError) -> DeviceStore.Token {
     guard let token = records.devices.rotate(id, role: role, scopes: scopes, nowMs: WallClock.milliseconds()) else {
       throw .invalid("unknown deviceId/role")
     }
-    closeSockets(of: id, role: role, "client invalidated: device-token-rotated")
+    closeSockets(of: id, role: role, "client invalidated: device-token-rotated", caller: caller)
     return token
   }
 
-  func revoke(tokenOf id: String, role: String) throws(WireError) -> DeviceStore.Token {
+  func revoke(tokenOf id: String, role: String, caller: Connection? = nil) throws(WireError) -> DeviceStore.Token {
     guard let token = records.devices.revoke(id, role: role, nowMs: WallClock.milliseconds()) else {
       throw .invalid("unknown deviceId/role")
     }
-    closeSockets(of: id, role: role, "client invalidated: device-token-revoked")
+    closeSockets(of: id, role: role, "client invalidated: device-token-revoked", caller: caller)
     return token
   }
 
-  private func closeSockets(of deviceID: String, role: String?, _ reason: String) {
+  private func closeSockets(of deviceID: String, role: String?, _ reason: String, caller: Connection?) {
     for connection in connections.values where connection.seat?.deviceID == deviceID {
-      if role == nil || connection.seat?.role.rawValue == role { connection.close(4001, reason) }
+      guard role == nil || connection.seat?.role.rawValue == role else { continue }
+      // Who has called this about itself is answered first.
+      let id = connection.id
+      if connection === caller {
+        Task { connections[id]?.close(4001, reason) }
+      } else {
+        connection.close(4001, reason)
+      }
     }
   }
 

@@ -67,7 +67,8 @@ extension DevGateway {
   /// Whether somebody sits at the node; it must have been allowed to see that.
   private func activity(_ payload: JSON?, _ call: Call, _ handled: (Bool, String) -> JSON) -> JSON {
     if payload?["action"]?.string == "clear" {
-      return handled(idleSeconds.removeValue(forKey: call.nodeID) != nil, "cleared")
+      let wasKnown = idleSeconds.removeValue(forKey: call.nodeID) != nil
+      return handled(wasKnown, wasKnown ? "cleared" : "already_clear")
     }
     guard let idle = payload?["idleSeconds"]?.int, 0...2_592_000 ~= idle else {
       return handled(false, "invalid_payload")

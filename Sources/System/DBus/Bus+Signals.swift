@@ -20,16 +20,15 @@ public struct DBusMatch: Sendable, Equatable {
     self.firstArgument = firstArgument
   }
 
-  var rule: String {
+  /// nil when a part holds an apostrophe, which no name can, and for which sd-bus and the bus have different escapes.
+  var rule: String? {
     var rule = "type='signal'"
     for (key, value) in [
       ("sender", sender), ("path", path), ("interface", interface), ("member", member), ("arg0", firstArgument),
     ] {
-      // An apostrophe ends the quotation, stands escaped, and begins it again.
-      if let value {
-        rule +=
-          ",\(key)='" + value.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
-      }
+      guard let value else { continue }
+      if value.contains("'") { return nil }
+      rule += ",\(key)='\(value)'"
     }
     return rule
   }
@@ -59,13 +58,14 @@ extension Bus {
     DBusSignal
   > {
     guard let handle else { throw .disconnected }
+    guard let rule = match.rule else { throw .malformed }
     lastID += 1
     let id = lastID
     let way = Way(self, id)
     let (stream, continuation) = AsyncStream.makeStream(of: DBusSignal.self, bufferingPolicy: .bufferingNewest(256))
     var slot: OpaquePointer?
     // Not sd_bus_add_match, which waits for the bus's answer on this very thread.
-    let code = sd_bus_add_match_async(handle, &slot, match.rule, Self.onSignal, Self.onMatchInstalled, way.pointer)
+    let code = sd_bus_add_match_async(handle, &slot, rule, Self.onSignal, Self.onMatchInstalled, way.pointer)
     if code < 0 { throw DBusError(code: code, "subscribe") }
     let failure = await withCheckedContinuation { installed in
       let timer = loop.after(timeout) { [weak self] in

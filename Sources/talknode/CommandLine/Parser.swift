@@ -90,7 +90,9 @@ struct Parser: Sendable {
     var value = parts.count == 2 ? String(parts[1]) : nil
     if let placeholder = option.value {
       if value == nil { value = words.popFirst() }
-      guard let value, !value.isEmpty else { throw .usage("--\(name) needs a value.", remedy: "--\(name) \(placeholder)") }
+      guard let value, !value.isEmpty else {
+        throw .usage("--\(name) needs a value.", remedy: "--\(name) \(placeholder)")
+      }
       arguments.values[name, default: []].append(value)
     } else {
       if value != nil { throw .usage("--\(name) is a switch and takes no value.", remedy: "--\(name)") }

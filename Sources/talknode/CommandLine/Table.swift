@@ -1,12 +1,13 @@
 /// The one table of what the program can be told. Parsing, help and the manual are made from it.
 enum Table {
-  static let verbs: [Verb] = [
-    RunCommand.verb, PairCommand.verb, StatusCommand.verb,
-    GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
-    InvokeCommand.verb,
-    CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
-    IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
-    ConfigCommand.show, ConfigCommand.sample,
-    DemoCommand.verb, DevGatewayCommand.verb, VersionCommand.verb, HelpCommand.verb,
-  ]
+  static let verbs: [Verb] =
+    [
+      RunCommand.verb, PairCommand.verb, StatusCommand.verb,
+      GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
+      InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
+      CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
+      IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
+      ConfigCommand.show, ConfigCommand.sample,
+      DemoCommand.verb, DevGatewayCommand.verb, VersionCommand.verb, HelpCommand.verb,
+    ] + PushToTalkCommand.verbs
 }

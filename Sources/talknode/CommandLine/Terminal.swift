@@ -1,11 +1,11 @@
-import Glibc
 import GatewayProtocol
+import Glibc
 import System
 
 /// Where a command's words go: data to standard output, everything else to standard error.
 struct Terminal: Sendable {
   /// Whether standard output shows colours. Never with NO_COLOR (no-color.org) or into a file.
-  let isColoured: Bool
+  var isColoured: Bool
   /// Whether a person can answer questions.
   let isInteractive: Bool
   private let output: @Sendable ([UInt8]) -> Void
@@ -13,8 +13,8 @@ struct Terminal: Sendable {
 
   /// The process's own.
   init(environment: [String: String]) {
-    let noColour = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
-    isColoured = isatty(STDOUT_FILENO) == 1 && !noColour && environment["TERM"] != "dumb"
+    let isUnwanted = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
+    isColoured = isatty(STDOUT_FILENO) == 1 && !isUnwanted && environment["TERM"] != "dumb"
     isInteractive = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1
     output = { Terminal.write($0, to: STDOUT_FILENO) }
     diagnostics = { Terminal.write($0, to: STDERR_FILENO) }
@@ -36,6 +36,10 @@ struct Terminal: Sendable {
   func print(bytes: [UInt8]) { output(bytes) }
   /// A line for the person who watches.
   func note(_ line: String) { diagnostics(Array((line + "\n").utf8)) }
+  /// A line that is written over by the next; nothing where nobody watches.
+  func noteInPlace(_ line: String) {
+    if isInteractive { diagnostics(Array(("\r\u{1B}[K" + line.suffix(100)).utf8)) }
+  }
   /// The same without a line end, for a question.
   func prompt(_ text: String) { diagnostics(Array(text.utf8)) }
 
@@ -54,7 +58,9 @@ struct Terminal: Sendable {
   }
 
   /// `text`, coloured where colours show.
-  func styled(_ text: String, _ style: Style) -> String { isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text }
+  func styled(_ text: String, _ style: Style) -> String {
+    isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text
+  }
 
   /// Rows in columns that line up, two spaces between.
   func print(table rows: [[String]]) {

@@ -67,7 +67,9 @@ struct Option: Sendable, Equatable {
   static let json = Option("json", "one JSON object, with keys that stay")
   static let config = Option("config", value: "FILE", "settings from FILE in place of the user's own")
 
-  static let everywhere = [state, help]
+  static let noColour = Option("no-color", "no colours, as with NO_COLOR in the environment")
+
+  static let everywhere = [state, noColour, help]
 }
 
 /// A command line that fits a verb.

@@ -7,13 +7,16 @@ enum AuditCommand {
 
   static let verb = Verb(
     "audit", "who asked this machine for what, and how it ended", options: [last, .json],
-    notes: ["The log keeps time, asker, command, outcome and duration; never what was said, seen or answered."], run: run)
+    notes: ["The log keeps time, asker, command, outcome and duration; never what was said, seen or answered."],
+    run: run)
 
   private static func run(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
     var count = 50
     if let text = arguments[last] {
-      guard let number = Int(text), (1...100_000).contains(number) else { throw .usage("--last takes a number from 1 up.") }
+      guard let number = Int(text), (1...100_000).contains(number) else {
+        throw .usage("--last takes a number from 1 up.")
+      }
       count = number
     }
     let entries = await AuditLog(path: context.instance.audit).read(last: count)
@@ -26,7 +29,8 @@ enum AuditCommand {
         table: entries.map { entry in
           let origin = if case .gateway(let id) = entry.origin { id } else { "this machine" }
           return [
-            WallClock.iso8601(entry.timeMs), origin, entry.command, entry.outcome + (entry.isRepeat ? " (repeated)" : ""),
+            WallClock.iso8601(entry.timeMs), origin, entry.command,
+            entry.outcome + (entry.isRepeat ? " (repeated)" : ""),
             "\(milliseconds(entry.milliseconds)) ms",
           ]
         })

@@ -5,7 +5,8 @@ import System
 
 enum CapabilitiesCommand {
   static let list = Verb(
-    "capabilities list", "what agents may ask of this machine, and what is switched off", options: [.json], run: runList)
+    "capabilities list", "what agents may ask of this machine, and what is switched off", options: [.json], run: runList
+  )
   static let enable = Verb(
     "capabilities enable", "let agents use a capability", operands: [name], options: [.json], run: runEnable)
   static let disable = Verb(
@@ -67,7 +68,9 @@ enum CapabilitiesCommand {
 
   /// What has to happen at the gateway before agents can use it.
   static func consequences(_ status: NodeStatus?, _ row: CapabilityState) -> [String] {
-    guard let status else { return ["talknode is not running; the gateway hears of it at the next start: talknode run"] }
+    guard let status else {
+      return ["talknode is not running; the gateway hears of it at the next start: talknode run"]
+    }
     guard let link = status.link else { return ["No gateway is paired yet: talknode pair CODE"] }
     var lines: [String] = []
     for approval in link.missing {
@@ -96,8 +99,13 @@ enum CapabilitiesCommand {
 }
 
 extension Context {
+  /// What the modules of this state folder share; to be closed.
+  func services(_ loop: EventLoop, settings: Settings = Settings()) -> Services {
+    Services(instance, settings: settings, environment: environment, loop: loop)
+  }
+
   /// What there is to switch.
   func capabilities(_ switches: SwitchStore, _ loop: EventLoop) -> [CapabilityState] {
-    CapabilityState.all(Modules.all(Settings(), Services(loop: loop)), switches)
+    CapabilityState.all(Modules.all(Settings(), services(loop)), switches)
   }
 }

@@ -49,7 +49,8 @@ struct Context: Sendable {
 
 extension Option {
   static let gateway = Option("gateway", value: "URL", "pair with this gateway first, without asking")
-  static let tokenFile = Option("token-file", value: "FILE", "the gateway's token, in a file of yours (- is standard input)")
+  static let tokenFile = Option(
+    "token-file", value: "FILE", "the gateway's token, in a file of yours (- is standard input)")
   static let passwordFile = Option("password-file", value: "FILE", "the gateway's password, in a file of yours")
   static let trust = Option("trust", value: "SHA256", "accept the certificate with this fingerprint")
 }

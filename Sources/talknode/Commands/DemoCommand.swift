@@ -74,7 +74,8 @@ enum DemoCommand {
         case .failed: terminal.styled("failed ", .bad)
         }
       let asked = outcome.asked == "{}" ? outcome.name : "\(outcome.name) \(outcome.asked)"
-      terminal.print("  \(mark)  \(asked)  →  \(outcome.detail)  (\(AuditCommand.milliseconds(outcome.milliseconds)) ms)")
+      terminal.print(
+        "  \(mark)  \(asked)  →  \(outcome.detail)  (\(AuditCommand.milliseconds(outcome.milliseconds)) ms)")
       if let remedy = outcome.remedy { terminal.print("           try: \(remedy)") }
     }
   }

@@ -6,7 +6,8 @@ enum DevGatewayCommand {
   private static let port = Option("port", value: "N", "the port on loopback (default: a free one)")
   private static let token = Option("token", value: "T", "the shared token (default: a random one)")
   private static let tls = Option("tls", "wss, with a certificate made for this run")
-  private static let allow = Option("allow", value: "CMD,…", "commands that agents may call, beyond a Linux node's defaults")
+  private static let allow = Option(
+    "allow", value: "CMD,…", "commands that agents may call, beyond a Linux node's defaults")
   private static let deny = Option("deny", value: "CMD,…", "commands that agents may not call")
   private static let noAutoApprove = Option("no-auto-approve", "ask for approval also from this machine")
   private static let protocol3 = Option("protocol3", "behave as a gateway of before May 2026")

@@ -8,7 +8,9 @@ import System
 enum DoctorCommand {
   static let verb = Verb(
     "doctor", "what works, what does not, why, and what to do about it", options: [.json, .config],
-    notes: ["Ends with 0 when nothing is broken. A capability that this machine can't offer now is told, and is no fault."],
+    notes: [
+      "Ends with 0 when nothing is broken. A capability that this machine can't offer now is told, and is no fault."
+    ],
     run: run)
 
   /// One finding.
@@ -59,7 +61,7 @@ enum DoctorCommand {
     if let modules {
       states = modules
     } else {
-      let services = Services(loop: loop)
+      let services = context.services(loop, settings: layers.settings)
       states = await ModuleState.all(Modules.all(layers.settings, services))
       await services.close()
     }
@@ -88,7 +90,9 @@ enum DoctorCommand {
   private static func settings(_ context: Context) -> [Finding] {
     let layers = LayeredSettings(from: context.sources)
     let problems = layers.problems.map { problem in
-      Finding(problem.severity == .error ? .problem : .note, "settings", "\(problem.place): \(problem.summary)", remedy: problem.remedy)
+      Finding(
+        problem.severity == .error ? .problem : .note, "settings", "\(problem.place): \(problem.summary)",
+        remedy: problem.remedy)
     }
     if !problems.isEmpty { return problems }
     let files = layers.files.isEmpty ? "no file, all defaults" : layers.files.joined(separator: ", ")
@@ -106,7 +110,9 @@ enum DoctorCommand {
         Finding(.problem, "state", "\(instance.state) belongs to another user.", remedy: "talknode run --state DIR"))
     }
     for path in [instance.state] + Files.list(instance.state).map({ instance.state + "/" + $0 }) {
-      guard lstat(path, &status) == 0, status.st_mode & 0o077 != 0, status.st_mode & S_IFMT != S_IFSOCK else { continue }
+      guard lstat(path, &status) == 0, status.st_mode & 0o077 != 0, status.st_mode & S_IFMT != S_IFSOCK else {
+        continue
+      }
       findings.append(
         Finding(.problem, "state", "\(path) can be read by other users.", remedy: "chmod -R go-rwx \(instance.state)"))
     }
@@ -142,11 +148,14 @@ enum DoctorCommand {
     }
     for approval in link.missing {
       findings.append(
-        Finding(.problem, "approval", "The gateway waits for \(approval.what).", remedy: "on the gateway host: \(approval.command)"))
+        Finding(
+          .problem, "approval", "The gateway waits for \(approval.what).",
+          remedy: "on the gateway host: \(approval.command)"))
     }
     for command in link.withheld where command.reason != .notApproved {
       findings.append(
-        Finding(.note, command.command, "The gateway withholds it (\(command.reason.rawValue)).", remedy: command.remedy))
+        Finding(
+          .note, command.command, "The gateway withholds it (\(command.reason.rawValue)).", remedy: command.remedy))
     }
     return findings
   }

@@ -20,12 +20,14 @@ enum GatewayConfigCommand {
     let context = Context(arguments, terminal)
     let loop = context.loop()
     defer { loop.stop() }
-    let modules = Modules.all(Settings(), Services(loop: loop))
+    let modules = Modules.all(Settings(), context.services(loop))
     let commands = needed(modules, SwitchStore(path: context.instance.switches))
     terminal.print(entry(commands, isLegacy: arguments.has(legacy)))
     let dangerous = modules.flatMap(\.commands).filter { $0.gatewayDefault == .dangerous && commands.contains($0.name) }
     if !dangerous.isEmpty {
-      terminal.note("The gateway counts as dangerous, because it reveals a person: \(dangerous.map(\.name).joined(separator: ", "))")
+      terminal.note(
+        "The gateway counts as dangerous, because it reveals a person: \(dangerous.map(\.name).joined(separator: ", "))"
+      )
     }
     return .ok
   }
@@ -33,8 +35,10 @@ enum GatewayConfigCommand {
   /// The commands that are on and not allowed by a gateway's own defaults, sorted.
   static func needed(_ modules: [any CapabilityModule], _ switches: SwitchStore) -> [String] {
     let declared = Set(modules.surface(under: switches).commands)
-    return modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed && declared.contains($0.name) }.map(\.name)
-      .sorted()
+    return modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed && declared.contains($0.name) }.map(
+      \.name
+    )
+    .sorted()
   }
 
   static func entry(_ commands: [String], isLegacy: Bool) -> JSON {

@@ -83,7 +83,8 @@ enum GatewaysCommand {
     if let record = records.first(where: { $0.id == word }) { return record }
     let url = Endpoint(url: word)
     let matches = records.filter {
-      $0.name == word || $0.primary.host == word || $0.primary.authority == word || (url != nil && $0.routes.contains(url!))
+      $0.name == word || $0.primary.host == word || $0.primary.authority == word
+        || (url != nil && $0.routes.contains(url!))
     }
     if matches.count == 1 { return matches[0] }
     if matches.isEmpty {

@@ -4,7 +4,8 @@ import System
 
 enum InvokeCommand {
   private static let params = Option("params", value: "JSON", "what the command is given (- is standard input)")
-  private static let timeout = Option("timeout", value: "SECONDS", "how long it may take (default: 30; 0: its own limit)")
+  private static let timeout = Option(
+    "timeout", value: "SECONDS", "how long it may take (default: 30; 0: its own limit)")
 
   static let verb = Verb(
     "invoke", "run one of this node's commands, as an agent would",
@@ -39,7 +40,8 @@ enum InvokeCommand {
     switch outcome {
     case .success(let payload):
       if context.wantsJSON {
-        terminal.print(bytes: Array(#"{"ok":true,"payload":"#.utf8) + (payload ?? Array("null".utf8)) + Array("}\n".utf8))
+        terminal.print(
+          bytes: Array(#"{"ok":true,"payload":"#.utf8) + (payload ?? Array("null".utf8)) + Array("}\n".utf8))
       } else if let payload {
         terminal.print(bytes: payload + [0x0A])
       }

@@ -30,7 +30,8 @@ enum RunCommand {
         registry: daemon.node.registry, loop: loop, trusted: introduction.trust, proxy: context.proxy,
         report: { Log.info($0.sentence) })
       do throws(LinkError) {
-        _ = try await pairing.prepare(introduction.complete(try await pairing.offer(parsing: introduction.text)), isByPerson: false)
+        _ = try await pairing.prepare(
+          introduction.complete(try await pairing.offer(parsing: introduction.text)), isByPerson: false)
       } catch {
         throw Failure(error)
       }

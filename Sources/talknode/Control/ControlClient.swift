@@ -8,7 +8,9 @@ struct ControlClient: Sendable {
 
   /// Connects; nil when no daemon is running.
   static func connect(to instance: Instance, loop: EventLoop) async throws(Failure) -> ControlClient? {
-    for path in Set([instance.lastDaemon?.socket, instance.socket].compactMap { $0 }) where Files.exists(path) {
+    var paths = [instance.socket]
+    if let last = instance.lastDaemon?.socket, last != instance.socket { paths.insert(last, at: 0) }
+    for path in paths where Files.exists(path) {
       do {
         let connection = try await UnixConnection.connect(path: path, loop: loop, timeout: .seconds(2))
         return ControlClient(connection: connection)
@@ -52,8 +54,13 @@ struct ControlClient: Sendable {
   }
 
   /// Calls `onEvent` with the status now and at each change, until it returns false or the daemon ends.
-  func follow(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) {
-    try await send(.follow)
+  func follow(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) { try await stream(.follow, onEvent) }
+
+  /// The same for what goes on while a person talks.
+  func watch(_ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) { try await stream(.watchTalk, onEvent) }
+
+  private func stream(_ request: ControlRequest, _ onEvent: (JSON) throws(Failure) -> Bool) async throws(Failure) {
+    try await send(request)
     while true {
       switch try await answer(nil) {
       case .event(let json): if try !onEvent(json) { return }

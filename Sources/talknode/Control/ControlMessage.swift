@@ -29,6 +29,10 @@ enum ControlRequest: Sendable, Equatable {
   case turn(capability: String, on: Bool)
   /// What each module could do now.
   case availability
+  /// Push-to-talk, and what is spoken.
+  case talk(TalkRequest)
+  /// What goes on while a person talks, until the client hangs up.
+  case watchTalk
 }
 
 extension ControlRequest {
@@ -57,6 +61,8 @@ extension ControlRequest {
       }
       self = .turn(capability: try text("capability"), on: on)
     case "availability": self = .availability
+    case "talk": self = .talk(try TalkRequest(json: json))
+    case "watch-talk": self = .watchTalk
     default: throw Failure("CONTROL_REQUEST", "The running talknode does not know this request.", exit: .protocolError)
     }
   }
@@ -64,6 +70,7 @@ extension ControlRequest {
   var json: JSON {
     func request(_ op: String, _ members: KeyValuePairs<String, JSON?> = [:]) -> JSON {
       var object = JSON.object(present: members).object ?? [:]
+      if case .talk(let request) = self { object = request.members }
       object["v"] = .int(ControlProtocol.version)
       object["op"] = .string(op)
       return .object(object)
@@ -77,6 +84,8 @@ extension ControlRequest {
     case .forget(let gateway): return request("forget", ["gateway": .string(gateway)])
     case .turn(let capability, let on): return request("turn", ["capability": .string(capability), "on": .bool(on)])
     case .availability: return request("availability")
+    case .talk: return request("talk")
+    case .watchTalk: return request("watch-talk")
     }
   }
 }

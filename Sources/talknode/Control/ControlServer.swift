@@ -9,6 +9,8 @@ protocol ControlHandler: Sendable {
   func answer(_ request: ControlRequest) async throws(Failure) -> [UInt8]
   /// The status now and at each change, the newest only.
   func follow() async -> AsyncStream<JSON>
+  /// What goes on while a person talks.
+  func watchTalk() async -> AsyncStream<JSON>
 }
 
 /// Serves the control socket: each line a request, answered in turn. Only the same user may speak.
@@ -57,7 +59,8 @@ struct ControlServer: Sendable {
           throw Failure("CONTROL_REQUEST", "The request is no JSON.", cause: "\(error)", exit: .protocolError)
         }
         let request = try ControlRequest(json: json)
-        if request == .follow { return await follow(connection, handler) }
+        if request == .follow { return await stream(await handler.follow(), to: connection) }
+        if request == .watchTalk { return await stream(await handler.watchTalk(), to: connection) }
         answer = .result(try await handler.answer(request))
       } catch {
         answer = .failure(error)
@@ -66,12 +69,11 @@ struct ControlServer: Sendable {
     }
   }
 
-  /// Writes each status until the client hangs up, which is all that it can say now.
-  private static func follow(_ connection: UnixConnection, _ handler: any ControlHandler) async {
-    let statuses = await handler.follow()
+  /// Writes each event until the client hangs up, which is all that it can say now.
+  private static func stream(_ events: AsyncStream<JSON>, to connection: UnixConnection) async {
     let writer = Task {
-      for await status in statuses {
-        do { try await connection.writeLine(ControlAnswer.event(status).line) } catch { break }
+      for await event in events {
+        do { try await connection.writeLine(ControlAnswer.event(event).line) } catch { break }
       }
       await connection.close()
     }

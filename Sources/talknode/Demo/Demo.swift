@@ -48,7 +48,9 @@ struct Demo: Sendable {
   func run() async throws(Failure) -> (steps: [Outcome], gateway: JSON) {
     var skips: [String: Skip] = [:]
     for demonstration in Modules.demonstrations {
-      do throws(Skip) { try await demonstration.prepare(stage) } catch { skips[demonstration.capability.rawValue] = error }
+      do throws(Skip) { try await demonstration.prepare(stage) } catch {
+        skips[demonstration.capability.rawValue] = error
+      }
     }
     let node = try await makeNode()
     let modules = node.router.modules
@@ -121,7 +123,8 @@ struct Demo: Sendable {
   private func pair(_ node: Node, with gateway: DevGateway) async throws(Failure) -> [JSON] {
     var approvals: [JSON] = []
     func approve(
-      _ kind: MissingApproval.Kind, _ name: String, _ find: @Sendable () async -> String?, _ act: (String) async throws(WireError) -> Void
+      _ kind: MissingApproval.Kind, _ name: String, _ find: @Sendable () async -> String?,
+      _ act: (String) async throws(WireError) -> Void
     ) async throws(Failure) {
       let began = Monotonic.now()
       guard let id = await until(Self.patience, find) else {
@@ -182,13 +185,15 @@ struct Demo: Sendable {
     }
     if let skip { return outcome(.skipped, skip.reason, remedy: skip.remedy) }
     let began = Monotonic.now()
+    let meanwhile = Task { await step.meanwhile() }
+    defer { meanwhile.cancel() }
     do throws(WireError) {
       let payload = try await gateway.invoke(
         nodeID: node.identity.id, command: step.command, params: step.params, timeoutMs: 60_000,
         idempotencyKey: Random.uuid())
       let end = outcome(.ok, "", since: began).milliseconds
       do throws(DemoStep.Flaw) {
-        let detail = try step.describe(payload)
+        let detail = try await step.describe(payload)
         return Outcome(
           name: step.command, status: .ok, source: step.source, asked: DemoStep.short(step.params), detail: detail,
           remedy: nil, milliseconds: end)

@@ -26,16 +26,20 @@ struct DemoStep: Sendable {
   let params: JSON
   let source: Source
   /// Looks at the payload and says in a few words what came back; throws what is wrong with it.
-  let describe: @Sendable (JSON) throws(Flaw) -> String
+  let describe: @Sendable (JSON) async throws(Flaw) -> String
+  /// What happens at this machine while the command runs: somebody speaks, something moves.
+  let meanwhile: @Sendable () async -> Void
 
   init(
     _ command: String, params: JSON = [:], source: Source = .machine,
-    describe: @escaping @Sendable (JSON) throws(Flaw) -> String = { payload in DemoStep.short(payload) }
+    describe: @escaping @Sendable (JSON) async throws(Flaw) -> String = { payload in DemoStep.short(payload) },
+    meanwhile: @escaping @Sendable () async -> Void = {}
   ) {
     self.command = command
     self.params = params
     self.source = source
     self.describe = describe
+    self.meanwhile = meanwhile
   }
 
   /// The answer is there, and wrong.

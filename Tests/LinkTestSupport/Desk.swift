@@ -1,35 +1,38 @@
+/// LinkTestSupport: a node and a gateway for the tests of the link, on a real wire.
 import DevGateway
+import GatewayClient
 import GatewayProtocol
 import System
-import Testing
+import TestSupport
 import Transport
 
-@testable import GatewayClient
-
 /// A node program at its desk: state of its own, a link to a gateway, and commands that answer. `DevGateway` has the other end.
-actor Desk {
-  let folder = TemporaryFolder()
-  let state: StateFolder
-  let identity: DeviceIdentity
-  let registry: GatewayRegistry
-  let loop: EventLoop
-  private(set) var link: GatewayLink!
-  var surface = NodeSurface(caps: ["device", "system"], commands: ["device.info", "system.notify"])
-  private(set) var answered: [String: Int] = [:]
-  private(set) var cancelled: [String] = []
-  /// Ends an answer that waits; see `system.notify` with `{"hold":true}`.
+public actor Desk {
+  public nonisolated let folder = TemporaryFolder()
+  public nonisolated let state: StateFolder
+  public nonisolated let identity: DeviceIdentity
+  public nonisolated let registry: GatewayRegistry
+  public nonisolated let loop: EventLoop
+  public private(set) var link: GatewayLink?
+  public private(set) var surface = NodeSurface(
+    caps: ["device", "system"], commands: ["device.info", "system.notify"])
+  /// How often each invoke was carried out.
+  public private(set) var answered: [String: Int] = [:]
+  public private(set) var cancelled: [String] = []
+  /// Answers that wait, because the params said `{"hold":true}`.
   private var held: [String: CheckedContinuation<Void, Never>] = [:]
 
-  init(loop: EventLoop) throws {
+  public init(loop: EventLoop) throws {
     self.loop = loop
-    state = try folder.state()
+    state = try StateFolder(path: folder("state"))
     identity = try DeviceIdentity.loadOrCreate(in: state)
     registry = GatewayRegistry(state: state)
   }
 
-  nonisolated var id: String { identity.id }
+  public nonisolated var id: String { identity.id }
 
-  static var quick: LinkTimings {
+  /// Waits of milliseconds where a person would wait for seconds.
+  public static var quick: LinkTimings {
     var timings = LinkTimings()
     timings.backOff = .milliseconds(20)
     timings.longestBackOff = .milliseconds(150)
@@ -44,21 +47,21 @@ actor Desk {
 
   /// Stores the gateway and begins a link to it.
   @discardableResult
-  func connect(
+  public func connect(
     _ offer: GatewayOffer, pin: [UInt8]? = nil, timings: LinkTimings = Desk.quick,
     clock: @escaping @Sendable () -> Moment = Moment.now
   ) async throws -> GatewayLink {
     var record = try await registry.add(offer)
     if let pin {
       try await registry.setPin(pin, for: offer.primary, of: record.id)
-      record = try #require(await registry.gateway(record.id))
+      record = await registry.gateway(record.id) ?? record
     }
     return await begin(record, timings: timings, clock: clock)
   }
 
   /// Begins a link to a stored gateway.
   @discardableResult
-  func begin(
+  public func begin(
     _ record: GatewayRecord, timings: LinkTimings = Desk.quick, clock: @escaping @Sendable () -> Moment = Moment.now
   ) async -> GatewayLink {
     var options = LinkOptions()
@@ -75,7 +78,7 @@ actor Desk {
     return link
   }
 
-  func setSurface(_ surface: NodeSurface) { self.surface = surface }
+  public func setSurface(_ surface: NodeSurface) { self.surface = surface }
 
   private func answer(_ request: InvokeRequest, _ limit: Int) async -> InvokeOutcome {
     answered[request.id, default: 0] += 1
@@ -96,20 +99,31 @@ actor Desk {
     release(id)
   }
 
-  func release(_ id: String) { held.removeValue(forKey: id)?.resume() }
-  func isHolding(_ id: String) -> Bool { held[id] != nil }
-  var holding: [String] { Array(held.keys) }
+  public func release(_ id: String) { held.removeValue(forKey: id)?.resume() }
+  public func isHolding(_ id: String) -> Bool { held[id] != nil }
+  public var holding: [String] { Array(held.keys) }
 
-  func close() async {
+  public func close() async {
     await link?.stop()
     for id in holding { release(id) }
   }
 
-  var credentials: Credentials { get async { await registry.credentials(for: link.gateway.id) } }
+  /// What is stored for the link's gateway.
+  public var credentials: Credentials {
+    get async {
+      guard let link else { return Credentials() }
+      return await registry.credentials(for: link.gateway.id)
+    }
+  }
 }
 
+/// How the node introduces itself.
+public let testClient = ClientInfo(
+  displayName: "Desk", version: "1.0.0", modelIdentifier: "x86_64", instanceID: "inst-1", locale: "en-GB",
+  userAgent: "talknode/1.0.0 (linux)")
+
 /// A gateway and a desk on one loop, put away at the end.
-func withHouse(
+public func withHouse(
   _ change: (inout DevGateway.Options) -> Void = { _ in }, start: Bool = true,
   _ body: (DevGateway, Desk) async throws -> Void
 ) async throws {
@@ -134,20 +148,28 @@ func withHouse(
 
 extension DevGateway {
   /// The offer of a person who copied the URL and the shared token.
-  func offer(token: String? = nil) async throws -> GatewayOffer {
-    try GatewayOffer(endpoint: try #require(Endpoint(url: await url)), token: token ?? self.token)
+  public func offer(token: String? = nil) throws -> GatewayOffer {
+    try GatewayOffer(parsing: url, nowMs: WallClock.milliseconds(), token: token ?? self.token)
   }
 
-  func offer(_ profile: SetupProfile) async throws -> GatewayOffer {
-    try GatewayOffer(parsing: await makeSetupCode(profile: profile).text, nowMs: WallClock.milliseconds())
+  /// The offer of a setup code.
+  public func offer(_ profile: SetupProfile) throws -> GatewayOffer {
+    try GatewayOffer(parsing: makeSetupCode(profile: profile).text, nowMs: WallClock.milliseconds())
   }
 
-  /// Approves whatever is asked for, until `link` is complete: what a patient owner does.
-  func approveAll(_ link: GatewayLink) async throws {
-    try await eventually("all approvals are there") {
-      for device in await self.pendingDevices() { try? await self.approveDevice(device.requestID) }
-      for surface in await self.pendingSurfaces() { try? await self.approveSurface(surface.requestID) }
+  /// Approves whatever is asked for, until `link` is complete: what a patient owner does. False when that does not happen.
+  public func approveAll(_ link: GatewayLink) async -> Bool {
+    await eventually(within: .seconds(20)) {
+      for device in self.pendingDevices() { try? self.approveDevice(device.requestID) }
+      for surface in self.pendingSurfaces() { try? self.approveSurface(surface.requestID) }
       return await link.status().isComplete
     }
+  }
+}
+
+extension GatewayOffer {
+  init(parsing text: String, nowMs: Int64, token: String) throws {
+    try self.init(parsing: text, nowMs: nowMs)
+    self.token = token
   }
 }

@@ -1,0 +1,181 @@
+import Audio
+import GatewayClient
+import GatewayProtocol
+import Speech
+import System
+
+typealias GatewayProtocolRole = GatewayProtocol.Role
+
+/// What a capture is bound to when the key goes down: words said to one gateway never go to another.
+struct Bound: Sendable {
+  let link: GatewayLink
+  let sessionKey: String
+}
+
+/// One capture: the microphone from its lease to its release, and the hearing that turns it into text.
+actor CaptureSession {
+  let id: PushToTalk.CaptureID
+  private let isOnce: Bool
+  private let talk: Talk
+  private(set) var bound: Bound?
+  private var lease: MicrophoneLease?
+  private var hearing: Hearing?
+  private var capture: Capture?
+  private var feeding: Task<Void, Never>?
+  private var watching: Task<Void, Never>?
+  private var isOver = false
+
+  init(id: PushToTalk.CaptureID, isOnce: Bool, talk: Talk) {
+    self.id = id
+    self.isOnce = isOnce
+    self.talk = talk
+  }
+
+  /// Opens the microphone and tells the machine. The transcribers are chosen meanwhile: sound waits for them, not the other way round.
+  func open() async {
+    async let bindings: Void = bind()
+    do throws(AudioError) {
+      let lease = try await talk.sound.microphone.lease(for: "push-to-talk")
+      self.lease = lease
+      let capture = try await lease.capture()
+      if isOver { return await lease.release() }
+      self.capture = capture
+      await talk.on(.microphoneReady(id))
+      let talk = talk
+      Task { await talk.mouth.cue(.start) }
+    } catch {
+      await lease?.release()
+      lease = nil
+      if isOver { return }
+      await talk.notify(.trouble(error.description))
+      let failure = PushToTalk.Failure.unavailable(
+        code: Self.wireCode(error.code), summary: error.summary, remedy: error.remedy)
+      await talk.on(.microphoneFailed(id, failure))
+      let talk = talk
+      return await talk.mouth.cue(.error)
+    }
+    await bindings
+    listen()
+  }
+
+  private static func wireCode(_ code: AudioError.Code) -> String {
+    switch code {
+    case .microphoneBusy, .deviceBusy: "MIC_BUSY"
+    case .notPermitted: "MIC_PERMISSION_REQUIRED"
+    default: "UNAVAILABLE"
+    }
+  }
+
+  private func bind() async {
+    if let link = await talk.gateway() {
+      var key = talk.options.sessionKey
+      if key == nil { key = await link.mainSessionKey }
+      bound = Bound(link: link, sessionKey: key ?? "main")
+    }
+    let transcribers = await talk.transcribers.inOrder(link: bound?.link)
+    hearing = Hearing(
+      transcribers: transcribers, request: TranscriptionRequest(rate: 16_000, language: talk.options.language))
+  }
+
+  private func listen() {
+    guard !isOver, feeding == nil, let capture, let hearing else { return }
+    watching = Task { await self.watch(hearing) }
+    feeding = Task { await self.feed(capture, to: hearing) }
+  }
+
+  private func feed(_ capture: Capture, to hearing: Hearing) async {
+    await hearing.start()
+    var levels = LevelWindows(rate: capture.options.rate)
+    var end = EndOfSpeech(EndOfSpeech.Settings(limit: nil), at: Monotonic.now())
+    var nextTick = Monotonic.now()
+    var events = capture.makeAsyncIterator()
+    do throws(AudioError) {
+      while let event = try await events.next() {
+        switch event {
+        case .notice(let notice): await tell(notice)
+        case .chunk(let chunk):
+          if await !hearing.feed(chunk.samples) { await talk.on(.limit(id)) }
+          let now = Monotonic.now()
+          for level in levels.levels(of: chunk.samples) { _ = end.on(.level(level), at: now) }
+          if now < nextTick { continue }
+          nextTick = now + EndOfSpeech.tickInterval
+          await talk.notify(.level(end.indicator))
+          if isOnce {
+            // Told once each: the same text again is nobody speaking.
+            if let heard = newText { _ = end.on(.partial(heard), at: now) }
+            newText = nil
+            if end.on(.tick, at: now) == .silence { await talk.on(.silence(id)) }
+          }
+        }
+      }
+    } catch {
+      await talk.notify(.trouble(error.description))
+      await talk.on(.microphoneEnded(id))
+    }
+  }
+
+  /// What the recogniser has understood since the last look.
+  private var newText: String?
+
+  private func watch(_ hearing: Hearing) async {
+    for await event in hearing.events {
+      switch event {
+      case .partial(let text):
+        newText = text
+        await talk.notify(.partial(text))
+      case .final(let text):
+        newText = text
+        await talk.notify(.partial(text))
+        await talk.on(.utteranceFinal(id))
+      case .transcriber: break
+      case .failed(let failure): await talk.notify(.trouble(failure.error.description))
+      }
+    }
+  }
+
+  private func tell(_ notice: Capture.Notice) async {
+    let sentence: String? =
+      switch notice {
+      case .interrupted(let error): "\(error.summary) Waiting for it to come back."
+      case .resumed: "The microphone is back."
+      case .silent: "Only silence comes from the microphone: it may be muted or switched off."
+      case .reopenedBecauseSilent, .soundReturned: nil
+      case .overflow(let lost): "The machine is too slow: \(lost) of sound were lost."
+      case .gap: "The microphone lost some sound."
+      }
+    if let sentence { await talk.notify(.trouble(sentence)) }
+  }
+
+  /// Closes the microphone and returns the text of all that was heard, nil when there is none.
+  func finish() async -> String? {
+    isOver = true
+    await capture?.stop()
+    await feeding?.value
+    await lease?.release()
+    guard let hearing else { return nil }
+    do throws(SpeechError) { return try await hearing.finish().text } catch {
+      if error.code != .cancelled {
+        await talk.notify(.trouble("What was said could not be understood: \(error)"))
+        await talk.mouth.cue(.error)
+      }
+      return nil
+    }
+  }
+
+  /// Closes the microphone and forgets what was heard.
+  func discard() async {
+    isOver = true
+    await lease?.release()
+    feeding?.cancel()
+    watching?.cancel()
+    await hearing?.cancel()
+  }
+
+  /// How the text can go at this moment, on the gateway that was bound.
+  func route() async -> PushToTalk.Route {
+    guard let link = bound?.link else { return .none }
+    let status = await link.status()
+    if status.operator.isConnected { return .operatorSocket }
+    return status.node.isConnected ? .nodeSocket : .none
+  }
+}

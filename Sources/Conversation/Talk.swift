@@ -1,0 +1,305 @@
+import Audio
+import Crypto
+import GatewayClient
+import Speech
+import System
+
+/// Push-to-talk at work: does what the value `PushToTalk` says with the microphone, the transcribers, the gateway and the voice.
+/// Pinned to its loop; nothing in here waits on it.
+public actor Talk {
+  public nonisolated let loop: EventLoop
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+  public nonisolated let mouth: Mouth
+  public nonisolated let kept: KeptTranscripts
+  public nonisolated let transcribers: TranscriberSet
+
+  let options: TalkOptions
+  let sound: SoundSystem
+  /// The link to the active gateway at this moment.
+  let gateway: @Sendable () async -> GatewayLink?
+  /// Shown to a person when someone else opens the microphone.
+  let openedByAgent: @Sendable (_ gateway: String) async -> Void
+
+  private var machine = PushToTalk()
+  private var nextRequest = 0
+  private var requests: [PushToTalk.RequestID: CheckedContinuation<PushToTalk.Answer, Never>] = [:]
+  private var captures: [PushToTalk.CaptureID: CaptureSession] = [:]
+  private var limits: [PushToTalk.CaptureID: EventLoop.Token] = [:]
+  private var deliveries: [PushToTalk.CaptureID: Task<Void, Never>] = [:]
+  private var observers: [UInt64: AsyncStream<TalkNotice>.Continuation] = [:]
+  private var lastObserver: UInt64 = 0
+  /// The newest reply, for `listen --last`.
+  public private(set) var lastReply: String?
+
+  public init(
+    options: TalkOptions, sound: SoundSystem, synthesizer: Synthesizer, transcribers: TranscriberSet, keptPath: String,
+    loop: EventLoop, gateway: @escaping @Sendable () async -> GatewayLink?,
+    openedByAgent: @escaping @Sendable (_ gateway: String) async -> Void
+  ) {
+    self.options = options
+    self.sound = sound
+    self.transcribers = transcribers
+    self.loop = loop
+    self.gateway = gateway
+    self.openedByAgent = openedByAgent
+    mouth = Mouth(sound: sound, synthesizer: synthesizer, options: options)
+    kept = KeptTranscripts(path: keptPath)
+  }
+
+  // MARK: Asking
+
+  public func start(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer {
+    await ask { .start($0, owner, id: Random.uuid()) }
+  }
+  public func once(_ owner: PushToTalk.Owner) async -> PushToTalk.Answer {
+    await ask { .once($0, owner, id: Random.uuid()) }
+  }
+  public func stop() async -> PushToTalk.Answer { await ask { .stop($0, id: Random.uuid()) } }
+  public func cancel() async -> PushToTalk.Answer { await ask { .cancel($0, id: Random.uuid()) } }
+
+  /// Starts when nothing is open, stops what is being heard.
+  public func toggle() async -> PushToTalk.Answer {
+    switch machine.phase {
+    case .preparing, .capturing, .recognising: await stop()
+    case .idle, .answering: await start(.person)
+    }
+  }
+
+  /// A key at this machine, which waits for no answer. Takes effect before it returns, so that a release can't overtake its press.
+  public func press(_ press: Press) {
+    nextRequest += 1
+    switch press {
+    case .start: perform(machine.on(.start(nextRequest, .person, id: Random.uuid())))
+    case .stop: perform(machine.on(.stop(nextRequest, id: Random.uuid())))
+    }
+  }
+
+  public enum Press: Sendable { case start, stop }
+
+  /// Silences what is spoken.
+  public func hush() async { await mouth.hush() }
+
+  /// A gateway's connection has ended, or another gateway was chosen: what it opened is closed.
+  public func gatewayGone(_ id: String) { perform(machine.on(.gatewayGone(id))) }
+
+  private func ask(_ event: (PushToTalk.RequestID) -> PushToTalk.Event) async -> PushToTalk.Answer {
+    nextRequest += 1
+    let request = nextRequest
+    let event = event(request)
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        requests[request] = continuation
+        perform(machine.on(event))
+      }
+    } onCancel: {
+      Task { await self.abandon(request) }
+    }
+  }
+
+  private func abandon(_ request: PushToTalk.RequestID) {
+    guard let continuation = requests.removeValue(forKey: request) else { return }
+    perform(machine.on(.abandoned(request)))
+    continuation.resume(returning: .failed(.cancelled))
+  }
+
+  // MARK: What could be done now
+
+  /// Why no microphone can be had; nil when one can, as far as is known without opening it.
+  public func microphoneChoice() async -> TalkError? {
+    do throws(AudioError) {
+      let inputs = try await sound.devices().filter { $0.direction == .input && !$0.isMonitor }
+      if !inputs.isEmpty { return nil }
+      return TalkError("UNAVAILABLE", "No microphone is connected.", remedy: "Plug one in: talknode audio list")
+    } catch {
+      return TalkError(error.code.rawValue, error.summary, remedy: error.remedy)
+    }
+  }
+
+  /// Each transcriber, and whether it could be used now.
+  public func transcriberFindings() async -> [TranscriberSet.Finding] {
+    await transcribers.findings(link: await gateway())
+  }
+
+  /// Gives up the microphone, the voice and the helpers. What was said and not sent stays kept.
+  public func close() async {
+    for capture in captures.values { await capture.discard() }
+    captures = [:]
+    for delivery in deliveries.values { delivery.cancel() }
+    for (_, continuation) in requests { continuation.resume(returning: .failed(.cancelled)) }
+    requests = [:]
+    for observer in observers.values { observer.finish() }
+    observers = [:]
+    await mouth.hush()
+    await transcribers.stop()
+    await sound.close()
+  }
+
+  // MARK: Showing
+
+  public var phase: TalkNotice.Phase {
+    switch machine.phase {
+    case .idle: .idle
+    case .preparing: .preparing
+    case .capturing: .listening
+    case .recognising: .recognising
+    case .answering(_, isSpeaking: false): .thinking
+    case .answering(_, isSpeaking: true): .speaking
+    }
+  }
+
+  /// What goes on from now on; 64 notices wait for a slow reader, then the oldest go.
+  public func notices() -> AsyncStream<TalkNotice> {
+    let (stream, continuation) = AsyncStream.makeStream(of: TalkNotice.self, bufferingPolicy: .bufferingNewest(64))
+    lastObserver += 1
+    let id = lastObserver
+    observers[id] = continuation
+    continuation.onTermination = { [weak self] _ in Task { await self?.removeObserver(id) } }
+    continuation.yield(.phase(phase))
+    return stream
+  }
+
+  private func removeObserver(_ id: UInt64) { observers[id] = nil }
+
+  func notify(_ notice: TalkNotice) { for observer in observers.values { observer.yield(notice) } }
+
+  // MARK: Doing
+
+  func on(_ event: PushToTalk.Event) { perform(machine.on(event)) }
+
+  private func perform(_ actions: [PushToTalk.Action]) {
+    for action in actions { perform(action) }
+    notify(.phase(phase))
+  }
+
+  private func perform(_ action: PushToTalk.Action) {
+    switch action {
+    case .openMicrophone(let id, let owner): open(id, owner)
+    case .discard(let id):
+      guard let capture = captures.removeValue(forKey: id) else { return }
+      Task {
+        await capture.discard()
+        await mouth.cue(.stop)
+      }
+    case .finish(let id): finish(id)
+    case .startLimit(let id, let isOnce):
+      limits[id] = loop.after(isOnce ? .seconds(12) : options.longest) { [weak self] in
+        self?.assumeIsolated { $0.on(.limit(id)) }
+      }
+    case .stopLimit(let id):
+      if let timer = limits.removeValue(forKey: id) { loop.cancel(timer) }
+    case .hush:
+      Task { await mouth.hush() }
+    case .deliver(let id, let text, let route): deliver(id, text, route)
+    case .keep(let id, let text): keepOnly(id, text)
+    case .answer(let request, let answer):
+      requests.removeValue(forKey: request)?.resume(returning: answer)
+    }
+  }
+
+  private func open(_ id: PushToTalk.CaptureID, _ owner: PushToTalk.Owner) {
+    let isOnce = if case .preparing(let capture) = machine.phase { capture.isOnce } else { false }
+    let capture = CaptureSession(id: id, isOnce: isOnce, talk: self)
+    captures[id] = capture
+    if case .gateway(let gateway) = owner { Task { await openedByAgent(gateway) } }
+    Task { await capture.open() }
+  }
+
+  private func finish(_ id: PushToTalk.CaptureID) {
+    guard let capture = captures[id] else { return on(.recognised(id, nil, .none)) }
+    Task {
+      await mouth.cue(.stop)
+      let text = await capture.finish()
+      await recognised(id, text)
+    }
+  }
+
+  private func recognised(_ id: PushToTalk.CaptureID, _ text: String?) async {
+    guard let capture = captures[id] else { return }
+    if let text, !text.isEmpty {
+      // Written down before anything else can go wrong.
+      let bound = await capture.bound
+      let note = KeptTranscripts.Kept(
+        id: id, text: text, gatewayID: bound?.link.gateway.id, sessionKey: bound?.sessionKey,
+        atMs: WallClock.milliseconds())
+      do { try await kept.add(note) } catch { notify(.trouble(error.summary)) }
+    }
+    let route = await capture.route()
+    // A cancel that came while this waited has won: then there is nothing to deliver, and nothing was promised.
+    if captures[id] == nil {
+      try? await kept.remove(id)
+      return
+    }
+    on(.recognised(id, text, route))
+    if text == nil || text == "" { captures[id] = nil }
+  }
+
+  private func keepOnly(_ id: PushToTalk.CaptureID, _ text: String) {
+    captures[id] = nil
+    notify(.trouble("The gateway can't be reached: what was said is kept. Send it: talknode ptt resend"))
+    Task { await mouth.cue(.error) }
+  }
+
+  private func deliver(_ id: PushToTalk.CaptureID, _ text: String, _ route: PushToTalk.Route) {
+    guard let capture = captures.removeValue(forKey: id) else { return on(.answered(id)) }
+    deliveries[id] = Task {
+      if let bound = await capture.bound { await carry(id, text, route, bound) }
+      on(.answered(id))
+      deliveries[id] = nil
+    }
+  }
+
+  /// Sends again what was kept, and speaks the answer. Returns how it went.
+  public func resend(_ note: KeptTranscripts.Kept) async throws(TalkError) -> Turn.Outcome {
+    guard let link = await gateway() else {
+      throw TalkError("NOT_CONNECTED", "No gateway is active.", remedy: "talknode gateways list")
+    }
+    if let bound = note.gatewayID, bound != link.gateway.id {
+      throw TalkError(
+        "NOT_CONNECTED", "This was said to the gateway \(bound), which is not the active one.",
+        remedy: "talknode gateways use \(bound)")
+    }
+    let status = await link.status()
+    guard status.operator.isConnected || status.node.isConnected else {
+      throw TalkError("NOT_CONNECTED", "The gateway can't be reached.", remedy: "talknode status")
+    }
+    var sessionKey = note.sessionKey ?? options.sessionKey
+    if sessionKey == nil { sessionKey = await link.mainSessionKey }
+    let bound = Bound(link: link, sessionKey: sessionKey ?? "main")
+    return await carry(note.id, note.text, status.operator.isConnected ? .operatorSocket : .nodeSocket, bound)
+  }
+
+  @discardableResult
+  private func carry(
+    _ id: PushToTalk.CaptureID, _ text: String, _ route: PushToTalk.Route, _ bound: Bound
+  ) async -> Turn.Outcome {
+    let role: GatewayProtocolRole = route == .operatorSocket ? .operator : .node
+    let kept = kept
+    let delivery = Delivery(link: bound.link, role: role, sessionKey: bound.sessionKey, runID: id) { report in
+      switch report {
+      case .accepted: try? await kept.remove(id)
+      case .partial: break
+      }
+    }
+    let outcome = await delivery.send(text)
+    switch outcome {
+    case .reply(let reply):
+      lastReply = reply
+      await say(reply, id, bound, route)
+    case .noReply: notify(.trouble("The agent gave no reply."))
+    case .aborted: notify(.trouble("The agent's run was aborted."))
+    case .failed(let reason):
+      notify(
+        .trouble(
+          "The agent can't be asked: \(reason) What was said is kept if the gateway has not got it: talknode ptt last"))
+      await mouth.cue(.error)
+    }
+    return outcome
+  }
+
+  private func say(_ reply: String, _ id: PushToTalk.CaptureID, _ bound: Bound, _ route: PushToTalk.Route) async {
+    if !options.speaksAnswers { return }
+    let voice = route == .operatorSocket ? bound.link : nil
+    let outcome = await mouth.answer(reply, link: voice) { [weak self] in await self?.on(.speaking(id)) }
+    if case .failed(let error) = outcome { notify(.trouble("The answer can't be spoken: \(error)")) }
+  }
+}

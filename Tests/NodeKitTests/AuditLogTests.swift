@@ -1,0 +1,81 @@
+import Glibc
+import System
+import TestSupport
+import Testing
+
+@testable import NodeKit
+
+@Suite("AuditLog") struct AuditLogTests {
+  let folder = TemporaryFolder()
+
+  private func entry(_ number: Int, command: String = "device.info") -> AuditEntry {
+    AuditEntry(
+      timeMs: Int64(number), origin: number % 2 == 0 ? .local : .gateway("g"), command: command, outcome: "ok",
+      milliseconds: 1.5)
+  }
+
+  @Test("what is recorded is read back, in order, the newest of it")
+  func readsBack() async {
+    let log = AuditLog(path: folder("audit.log"))
+    for number in 0..<500 { log.record(entry(number)) }
+    #expect(await log.read(last: 3) == [497, 498, 499].map { entry($0) })
+    #expect(await log.read(last: 1000).count == 500)
+    // By another program too.
+    #expect(await AuditLog(path: folder("audit.log")).read(last: 1) == [entry(499)])
+  }
+
+  @Test("lines are JSON for their owner only")
+  func form() async throws {
+    let log = AuditLog(path: folder("audit.log"))
+    log.record(entry(1, command: "quote\"and\nline" + String(repeating: "x", count: 200)))
+    await log.flush()
+    let text = try #require(Files.text(folder("audit.log")))
+    #expect(text.hasPrefix(#"{"command":"quote\"and\nlinexxx"#) && text.hasSuffix("\n"))
+    #expect(text.contains(#""gateway":"g","ms":1.5,"outcome":"ok","time":"1970-01-01T00:00:00.001Z","timeMs":1}"#))
+    #expect(text.split(separator: "\n").count == 1 && text.utf8.count < 250)
+    var status = stat()
+    #expect(stat(folder("audit.log"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+  }
+
+  @Test("old entries go when the files are full, the newest stay")
+  func rotates() async {
+    let log = AuditLog(path: folder("audit.log"), maximumBytes: 1000, files: 3)
+    for number in 0..<100 {
+      log.record(entry(number))
+      await log.flush()
+    }
+    #expect(Files.list(folder.path) == ["audit.log", "audit.log.1", "audit.log.2"])
+    let entries = await log.read(last: 100)
+    #expect(entries.last == entry(99) && entries.count > 10 && entries.count < 40)
+    #expect(entries.map(\.timeMs) == (entries[0].timeMs...99).map { $0 })
+  }
+
+  @Test("a log that was removed is begun anew; one that is damaged gives what can be read")
+  func survives() async throws {
+    let log = AuditLog(path: folder("audit.log"))
+    log.record(entry(1))
+    await log.flush()
+    unlink(folder("audit.log"))
+    log.record(entry(2))
+    #expect(await log.read(last: 5) == [entry(2)])
+    let text = try #require(Files.text(folder("audit.log")))
+    try folder.write("audit.log", text + "\u{0}garbage{\n[]\n{\"half\":\n" + text)
+    #expect(await log.read(last: 5) == [entry(2), entry(2)])
+  }
+
+  @Test("a log that can't be written costs no invoke")
+  func unwritable() async {
+    let log = AuditLog(path: folder("no/such/audit.log"))
+    for number in 0..<10 { log.record(entry(number)) }
+    #expect(await log.read(last: 5).isEmpty)
+  }
+
+  @Test("many at once lose nothing")
+  func concurrent() async {
+    let log = AuditLog(path: folder("audit.log"))
+    await withTaskGroup(of: Void.self) { group in
+      for number in 0..<8 { group.addTask { for index in 0..<100 { log.record(entry(number * 100 + index)) } } }
+    }
+    #expect(Set(await log.read(last: 1000).map(\.timeMs)).count == 800)
+  }
+}
