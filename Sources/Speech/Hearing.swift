@@ -33,6 +33,7 @@ public actor Hearing {
   private var waiting: CheckedContinuation<Void, Never>?
   private var current: (any Transcription)?
   private var hasFailed = false
+  private var attempt = 0
 
   /// How much is handed to a transcriber at a time when it has to catch up.
   private static let piece = Duration.seconds(1)
@@ -121,7 +122,8 @@ public actor Hearing {
     let transcription = try await transcriber.begin(request)
     current = transcription
     hasFailed = false
-    let forwarding = Task { await self.forward(transcription.events) }
+    attempt += 1
+    let forwarding = Task { [attempt] in await self.forward(transcription.events, of: attempt) }
     defer {
       forwarding.cancel()
       current = nil
@@ -147,8 +149,10 @@ public actor Hearing {
     }
   }
 
-  private func forward(_ events: AsyncStream<TranscriptionEvent>) async {
+  private func forward(_ events: AsyncStream<TranscriptionEvent>, of attempt: Int) async {
     for await event in events {
+      // What a transcriber says after it was given up is not about the next one.
+      if attempt != self.attempt { return }
       switch event {
       case .partial(let text): sink.yield(.partial(text))
       case .final(let text): sink.yield(.final(text))

@@ -108,7 +108,7 @@ final class OneShotTranscriber: Transcriber {
 
   /// A language comes from outside and goes onto a command line. Recognisers know languages, not regions.
   private static func safe(_ language: String?) -> String? {
-    guard let language = language?.split(whereSeparator: { $0 == "-" || $0 == "_" }).first?.lowercased(),
+    guard let language = language?.prefix(while: { $0 != "-" && $0 != "_" }).lowercased(),
       (2...8).contains(language.utf8.count),
       language.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) })
     else { return nil }

@@ -165,10 +165,14 @@ public final class Synthesizer: Sendable {
   }
 
   private func giveUp(_ engine: EspeakEngine) {
-    state.withLock { state in
-      if state.engine === engine { state.engine = nil }
+    let isNews = state.withLock { state in
+      // Another watch may have seen it first.
+      if state.engine !== engine { return false }
+      state.engine = nil
       state.hangs += 1
+      return true
     }
+    if !isNews { return }
     Log.warning("espeak-ng hung; its thread is left behind and another takes over.")
     engine.abandon()
   }

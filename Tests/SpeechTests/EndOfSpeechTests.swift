@@ -136,7 +136,9 @@ import Testing
     #expect(floor(Array(repeating: 0.125, count: 22) + Array(repeating: 0.9, count: 50)).floor == 0.125)
   }
 
-  @Test("a microphone level is ten-fold, between 0 and 1", arguments: [(0.05, 0.5), (0.2, 1), (-1, 0), (.nan, 0)] as [(Float, Float)])
+  @Test(
+    "a microphone level is ten-fold, between 0 and 1",
+    arguments: [(0.05, 0.5), (0.2, 1), (-1, 0), (.nan, 0)] as [(Float, Float)])
   func raw(_ level: Float, _ expected: Float) {
     #expect(NoiseFloor.raw(level) == expected)
   }
@@ -149,7 +151,9 @@ import Testing
     #expect(levels.count == 48_000 / 2_048 && levels.allSatisfy { abs($0 - 0.5) < 1e-3 })
     var pieces = LevelWindows(rate: 48_000)
     var cut: [Float] = []
-    for start in stride(from: 0, to: 48_000, by: 777) { cut += pieces.levels(of: Array(tone[start..<min(48_000, start + 777)])) }
+    for start in stride(from: 0, to: 48_000, by: 777) {
+      cut += pieces.levels(of: Array(tone[start..<min(48_000, start + 777)]))
+    }
     #expect(cut == levels)
     var slow = LevelWindows(rate: 16_000)
     #expect(slow.levels(of: Array(repeating: 0, count: 16_000)).count == 23)

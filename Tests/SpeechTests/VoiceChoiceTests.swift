@@ -5,11 +5,13 @@ import Testing
 @Suite("Voice choice") struct VoiceChoiceTests {
   private let voices = [
     Voice(name: "english", identifier: "gmw/en", languages: [.init("en-gb", priority: 2), .init("en", priority: 2)]),
-    Voice(name: "american", identifier: "gmw/en-US", languages: [.init("en-us", priority: 2), .init("en", priority: 3)]),
+    Voice(
+      name: "american", identifier: "gmw/en-US", languages: [.init("en-us", priority: 2), .init("en", priority: 3)]),
     Voice(name: "us-mbrola", identifier: "mb/mb-us1", languages: [.init("en-us", priority: 1)]),
     Voice(name: "german", identifier: "gmw/de", languages: [.init("de")]),
     Voice(name: "mandarin", identifier: "sit/cmn", languages: [.init("cmn"), .init("zh-cmn"), .init("zh")]),
-    Voice(name: "cantonese", identifier: "sit/yue", languages: [.init("yue"), .init("zh-yue"), .init("zh", priority: 8)]),
+    Voice(
+      name: "cantonese", identifier: "sit/yue", languages: [.init("yue"), .init("zh-yue"), .init("zh", priority: 8)]),
     Voice(name: "brazilian", identifier: "roa/pt-BR", languages: [.init("pt-br"), .init("pt", priority: 8)]),
     Voice(name: "portuguese", identifier: "roa/pt", languages: [.init("pt"), .init("pt-pt")]),
     Voice(name: "norwegian", identifier: "gmq/nb", languages: [.init("nb"), .init("no")]),
@@ -22,7 +24,8 @@ import Testing
     arguments: [
       ("en", "gmw/en"), ("en-US", "gmw/en-US"), ("en_US.UTF-8", "gmw/en-US"), ("en-AU", "gmw/en"), ("de-CH", "gmw/de"),
       ("DE@euro", "gmw/de"), ("zh", "sit/cmn"), ("zh-CN", "sit/cmn"), ("zh-Hant-TW", "sit/cmn"), ("zh-HK", "sit/yue"),
-      ("zh-yue", "sit/yue"), ("pt", "roa/pt"), ("pt-BR", "roa/pt-BR"), ("pt-AO", "roa/pt"), ("no", "gmq/nb"), ("nn-NO", "gmq/nb"),
+      ("zh-yue", "sit/yue"), ("pt", "roa/pt"), ("pt-BR", "roa/pt-BR"), ("pt-AO", "roa/pt"), ("no", "gmq/nb"),
+      ("nn-NO", "gmq/nb"),
       ("es-AR", "roa/es-419"), ("es-ES", "roa/es"), ("tlh", "gmw/en"), ("", "gmw/en"), ("C", "gmw/en"), ("-", "gmw/en"),
       ("de-x-private", "gmw/de"), ("ünicode", "gmw/en"), ("../../etc", "gmw/en"),
     ])
@@ -57,7 +60,8 @@ import Testing
 
   @Test("the chain ends in English and repeats nothing")
   func chain() {
-    #expect(VoiceChoice.chain(for: "zh-Hans-CN") == ["zh-hans-cn", "cmn-hans-cn", "zh-hans", "cmn-hans", "zh", "cmn", "en"])
+    #expect(
+      VoiceChoice.chain(for: "zh-Hans-CN") == ["zh-hans-cn", "cmn-hans-cn", "zh-hans", "cmn-hans", "zh", "cmn", "en"])
     #expect(VoiceChoice.chain(for: "en-GB") == ["en-gb", "en"])
     #expect(VoiceChoice.chain(for: String(repeating: "a-", count: 10_000)).count < 40)
   }

@@ -32,7 +32,11 @@ struct CommandCheck {
       for voice in CommandCheck.voices {
         let text = try await Check.transcribe(try await speak(sentence, voice, folder, loop), with: transcriber)
         total += 1
-        if Normal.words(text) == Normal.words(sentence) { right += 1 } else { print("   \(voice): \(sentence) => \(text)") }
+        if Normal.words(text) == Normal.words(sentence) {
+          right += 1
+        } else {
+          print("   \(voice): \(sentence) => \(text)")
+        }
       }
     }
     let isEnough = Double(right) >= Double(total) * CommandCheck.share

@@ -22,7 +22,9 @@ struct GrammarCheck {
     return full && telephone
   }
 
-  private func score(_ title: String, _ sounds: [PCM], _ sentences: [String], _ grammar: SpeechGrammar) async throws -> Bool {
+  private func score(_ title: String, _ sounds: [PCM], _ sentences: [String], _ grammar: SpeechGrammar) async throws
+    -> Bool
+  {
     let transcriber = PocketsphinxTranscriber(options: .init(grammar: grammar))
     await transcriber.prepare()
     let start = processorTime()

@@ -33,7 +33,8 @@ struct SynthesisCheck {
     print(
       "\(count) utterances: \(Check.short(seconds)) s, resident memory \(Check.short(Double(before) / 1_048_576)) MiB,",
       "grown by \(growth / 1024) KiB")
-    let isGood = warm[warm.count * 95 / 100] <= 30 && cancels[cancels.count - 1] <= 100 && growth <= SynthesisCheck.growthLimit
+    let isGood =
+      warm[warm.count * 95 / 100] <= 30 && cancels[cancels.count - 1] <= 100 && growth <= SynthesisCheck.growthLimit
     if !isGood { print("TOO SLOW OR TOO LARGE") }
     return isGood
   }
@@ -63,7 +64,8 @@ struct SynthesisCheck {
   private func speak(_ synthesizer: Synthesizer, _ count: Int) async throws {
     let languages = ["en-GB", "en-US", "en-GB", "en-GB", "de-DE", "en-GB", "fr", "en-GB", "en-GB", "zh-CN"]
     for index in 0..<count {
-      let utterance = Utterance("Utterance number \(index), as short as an answer is.", language: languages[index / 20 % 10])
+      let utterance = Utterance(
+        "Utterance number \(index), as short as an answer is.", language: languages[index / 20 % 10])
       for try await _ in synthesizer.speak(utterance) {}
     }
   }
