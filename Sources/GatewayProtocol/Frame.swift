@@ -75,7 +75,8 @@ extension Frame {
       guard let id, !id.isEmpty else { throw .invalid("id must be a non-empty string", id: nil) }
       guard let ok = json["ok"]?.bool else { throw .invalid("ok must be a boolean", id: id) }
       try check(["type", "id", "ok", "payload", "error"])
-      self = .response(Response(id: id, result: ok ? .success(json["payload"]) : .failure(WireError(json: json["error"]))))
+      self = .response(
+        Response(id: id, result: ok ? .success(json["payload"]) : .failure(WireError(json: json["error"]))))
     case "event":
       guard let name = json["event"]?.string, !name.isEmpty else {
         throw .invalid("event must be a non-empty string", id: nil)
@@ -90,7 +91,9 @@ extension Frame {
   public var json: JSON {
     switch self {
     case .request(let request):
-      .object(present: ["type": "req", "id": .string(request.id), "method": .string(request.method), "params": request.params])
+      .object(present: [
+        "type": "req", "id": .string(request.id), "method": .string(request.method), "params": request.params,
+      ])
     case .response(let response):
       switch response.result {
       case .success(let payload):

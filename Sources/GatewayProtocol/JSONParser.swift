@@ -238,7 +238,9 @@ private struct JSONParser {
 
   private mutating func scalar() throws(JSONError) -> Unicode.Scalar {
     let first = try codeUnit()
-    if first & 0xFC00 == 0xD800, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"), bytes[at + 1] == UInt8(ascii: "u") {
+    if first & 0xFC00 == 0xD800, at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"),
+      bytes[at + 1] == UInt8(ascii: "u")
+    {
       let before = at
       at += 2
       let second = try codeUnit()

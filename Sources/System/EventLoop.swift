@@ -171,10 +171,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   private func run() {
-    var blocked = sigset_t()
-    sigemptyset(&blocked)
-    sigaddset(&blocked, SIGPIPE)
-    pthread_sigmask(SIG_BLOCK, &blocked, nil)
+    blockBrokenPipes()
     thread.store(UInt(pthread_self()), ordering: .releasing)
     while runWork() {
       // Descriptors first: after a long stall, the answer that lies in the kernel comes before the deadline for it.

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 /// Runs `body` on a thread of its own, called `name` (at most 15 bytes show in `ps -L`), which ends with it. For calls that
-/// block. False when no thread is left.
+/// block. SIGPIPE is blocked there, as on an event loop. False when no thread is left.
 public func startThread(name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
   final class Body: Sendable {
     let run: @Sendable () -> Void
@@ -13,6 +13,7 @@ public func startThread(name: String, _ body: @escaping @Sendable () -> Void) ->
   let code = pthread_create(
     &thread, nil,
     { raw in
+      blockBrokenPipes()
       Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue().run()
       return nil
     }, argument.toOpaque())
@@ -24,4 +25,13 @@ public func startThread(name: String, _ body: @escaping @Sendable () -> Void) ->
   pthread_setname_np(thread, String(name.prefix(15)))
   pthread_detach(thread)
   return true
+}
+
+/// A write to a connection that is gone is an error of that write on this thread, not the end of the program. OpenSSL writes to
+/// sockets with write(2), which can't be told so any other way.
+func blockBrokenPipes() {
+  var blocked = sigset_t()
+  sigemptyset(&blocked)
+  sigaddset(&blocked, SIGPIPE)
+  pthread_sigmask(SIG_BLOCK, &blocked, nil)
 }

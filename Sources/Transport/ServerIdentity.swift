@@ -53,6 +53,9 @@ public final class ServerIdentity: @unchecked Sendable {
     X509_set_issuer_name(certificate, subject)
     guard ossl_x509_add_extension(certificate, NID_subject_alt_name, entries) == 1,
       ossl_x509_add_extension(certificate, NID_basic_constraints, "critical,CA:FALSE") == 1,
+      // Tells it from others of the same name in one trust store.
+      ossl_x509_add_extension(certificate, NID_subject_key_identifier, "hash") == 1,
+      ossl_x509_add_extension(certificate, NID_authority_key_identifier, "keyid:always") == 1,
       X509_sign(certificate, key, EVP_sha256()) > 0
     else { throw TransportError(.tls, "OpenSSL can't make a certificate for \(names.joined(separator: ", "))") }
     let context = try makeContext()

@@ -155,13 +155,16 @@ struct Base64Tests {
   @Test(
     "what is no base64 is refused",
     arguments: [
-      "Z", "Zm9vY", "Zg=", "Zg===", "Zm8==", "Zm9v=", "=", "==", "Zg==Zg==", "Z g=", "Zg\n", "Zm9v!", "Zmä=", "Zm9v====",
+      "Z", "Zm9vY", "Zg=", "Zg===", "Zm8==", "Zm9v=", "=", "==", "Zg==Zg==", "Z g=", "Zg\n", "Zm9v!", "Zmä=",
+      "Zm9v====",
     ])
   func strict(text: String) {
     #expect(Base64.decode(text) == nil)
   }
 
-  @Test("bits that no encoder leaves behind are refused: one value has one spelling", arguments: ["Zh==", "Zh", "Zm9=", "Zm9"])
+  @Test(
+    "bits that no encoder leaves behind are refused: one value has one spelling",
+    arguments: ["Zh==", "Zh", "Zm9=", "Zm9"])
   func canonical(text: String) {
     #expect(Base64.decode(text) == nil)
   }

@@ -34,7 +34,8 @@ private actor Resident {
   func cancelTimer(_ index: Int) { loop.cancel(tokens[index]) }
 
   func watch(
-    _ descriptor: Int32, _ events: EventLoop.Events, _ action: @escaping @Sendable (isolated Resident, EventLoop.Events) -> Void
+    _ descriptor: Int32, _ events: EventLoop.Events,
+    _ action: @escaping @Sendable (isolated Resident, EventLoop.Events) -> Void
   ) {
     tokens.append(
       loop.watch(descriptor, events) { [weak self] events in self?.assumeIsolated { action($0, events) } })

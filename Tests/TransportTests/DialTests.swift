@@ -89,7 +89,8 @@ struct DialTests {
     #expect(await isReachable(.local(full.address.port), timeout: .milliseconds(100), loop: loop) == false)
   }
 
-  @Test("a connection that is not wanted any more ends at once, at every step", arguments: ["connect", "tls", "upgrade"])
+  @Test(
+    "a connection that is not wanted any more ends at once, at every step", arguments: ["connect", "tls", "upgrade"])
   func cancelled(step: String) async throws {
     let full = FullServer()
     let silent = RawServer { _ = $0.readToEnd() }
@@ -105,7 +106,9 @@ struct DialTests {
     #expect(await connecting.value?.kind == .cancelled)
   }
 
-  @Test("a path that would break the request is refused before anything is sent", arguments: ["", "a", "/a b", "/\r\nX: y", "/?q", "/ä"])
+  @Test(
+    "a path that would break the request is refused before anything is sent",
+    arguments: ["", "a", "/a b", "/\r\nX: y", "/?q", "/ä"])
   func badPath(path: String) async {
     let error = await failure { () async throws(TransportError) in
       try await WebSocket.connect(to: .local(1, path: path), options: ConnectOptions(), loop: loop)

@@ -44,7 +44,9 @@ struct HostileClientTests {
     await server.stop()
   }
 
-  @Test("a client that never finishes its request, or its TLS handshake, does not keep the others waiting", arguments: [false, true])
+  @Test(
+    "a client that never finishes its request, or its TLS handshake, does not keep the others waiting",
+    arguments: [false, true])
   func slow(isTLS: Bool) async throws {
     let identity = isTLS ? try ServerIdentity.selfSigned(names: ["localhost"]) : nil
     let server = try await echoServer(identity: identity)

@@ -41,7 +41,10 @@ struct HostileServerTests {
       ("SSH-2.0-OpenSSH_9.2\r\n", 0),
       ("\u{15}\u{3}\u{1}", 0),
       ("HTTP/1.1 101 Switching Protocols\r\n\r\n", 101),
-      ("HTTP/1.1 101 X\r\n" + String(repeating: "A: " + String(repeating: "b", count: 1000) + "\r\n", count: 20) + "\r\n", 0),
+      (
+        "HTTP/1.1 101 X\r\n" + String(repeating: "A: " + String(repeating: "b", count: 1000) + "\r\n", count: 20)
+          + "\r\n", 0
+      ),
     ])
   func noUpgrade(answer: String, status: Int) async {
     let server = RawServer {
@@ -114,7 +117,9 @@ struct HostileServerTests {
     #expect(await refusal(by: server)?.kind == .lost)
   }
 
-  @Test("a server that accepts and says nothing is a time-out, also in the middle of its answer", arguments: ["", "HTTP/1.1 10"])
+  @Test(
+    "a server that accepts and says nothing is a time-out, also in the middle of its answer",
+    arguments: ["", "HTTP/1.1 10"])
   func silent(beginning: String) async {
     let server = RawServer {
       $0.write(beginning)
@@ -137,7 +142,9 @@ struct HostileServerTests {
 
   // MARK: Frames
 
-  @Test("a server that ends in the middle of a frame or between two is a lost connection", arguments: [[], [0x81], [0x81, 0x05, 0x68]], [false, true])
+  @Test(
+    "a server that ends in the middle of a frame or between two is a lost connection",
+    arguments: [[], [0x81], [0x81, 0x05, 0x68]], [false, true])
   func midFrame(bytes: [UInt8], withReset: Bool) async throws {
     let (messages, closure) = try await ending {
       $0.write([0x81, 0x01, 0x61] + bytes)
@@ -204,7 +211,9 @@ struct HostileServerTests {
     }
     let client = try await WebSocket.connect(to: .local(server.port), options: ConnectOptions(), loop: loop)
     await client.close(code: 4000, reason: "tick timeout")
-    #expect(await closure { () async throws(Closure) in try await client.receive() } == Closure(code: 4000, reason: "tick timeout", isClean: false))
+    #expect(
+      await closure { () async throws(Closure) in try await client.receive() }
+        == Closure(code: 4000, reason: "tick timeout", isClean: false))
   }
 
   @Test("a server that does not answer a ping is dropped")
@@ -252,7 +261,8 @@ struct HostileServerTests {
     let written = Lock(0)
     let server = RawServer { peer in
       peer.upgrade()
-      let frames = [UInt8](repeating: 0, count: 100_000).enumerated().map { $0.offset % 2 == 0 ? 0x82 : 0x00 } as [UInt8]
+      let frames =
+        [UInt8](repeating: 0, count: 100_000).enumerated().map { $0.offset % 2 == 0 ? 0x82 : 0x00 } as [UInt8]
       for _ in 0..<1000 {
         peer.write(frames)
         written.withLock { $0 += frames.count }

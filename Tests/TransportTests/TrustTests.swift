@@ -196,7 +196,9 @@ struct TrustTests {
     #expect(throws: TransportError.self) { try ServerIdentity(certificateFile: folder.path, keyFile: key) }
   }
 
-  @Test("names that could say more than a name are refused", arguments: [[], [""], ["a,DNS:b"], ["a b"], ["a\0b"], ["email:a"]])
+  @Test(
+    "names that could say more than a name are refused",
+    arguments: [[], [""], ["a,DNS:b"], ["a b"], ["a\0b"], ["email:a"]])
   func badNames(names: [String]) {
     #expect(throws: TransportError.self) { try ServerIdentity.selfSigned(names: names) }
   }

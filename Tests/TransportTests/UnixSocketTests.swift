@@ -82,7 +82,9 @@ struct UnixSocketTests {
     await server.stop()
   }
 
-  @Test("a line over the limit ends the connection with 1009, with or without its end", arguments: ["0123456789a\n", "0123456789a"])
+  @Test(
+    "a line over the limit ends the connection with 1009, with or without its end",
+    arguments: ["0123456789a\n", "0123456789a"])
   func tooLong(text: String) async throws {
     let result = Seen<Closure?>()
     let server = try UnixServer(path: path, loop: loop) { connection in
