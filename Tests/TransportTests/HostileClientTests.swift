@@ -120,7 +120,7 @@ struct HostileClientTests {
     let port = try #require(Address.local(of: listening)).port
     let accepted = Seen<Int32>()
     let owner = ListenerOwner()
-    await owner.start(listening, accepted: { accepted.add($0) }) { descriptor in
+    @Sendable func accept(_ descriptor: Int32) -> Int32 {
       let count = attempts.withLock { count in
         count += 1
         return count
@@ -131,6 +131,7 @@ struct HostileClientTests {
       }
       return Listener.acceptNext(descriptor)
     }
+    await owner.start(listening, accepted: { accepted.add($0) }, by: accept)
     let peer = RawPeer(port: port)
     try await eventually("the connection is accepted in the end") { accepted.all.count == 1 }
     // Three rests of 100 ms: a listener that spins would have tried thousands of times.
