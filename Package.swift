@@ -85,6 +85,7 @@ let package = Package(
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
+    tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
