@@ -63,10 +63,10 @@ let package = Package(
     .target(name: "CTOML"),
 
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
-    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System"]),
+    tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
-    tests("GatewayProtocolTests", ["GatewayProtocol"]),
+    tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
     tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
     .target(
       name: "LinkTestSupport",

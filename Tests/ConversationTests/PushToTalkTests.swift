@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Conversation
@@ -240,7 +241,7 @@ struct PushToTalkTests {
   func invariants() {
     let seed = UInt64.random(in: 0 ... .max)
     print("push-to-talk seed \(seed)")
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     var asked = 0
     for _ in 0..<10_000 {
       let steps = random.below(40)
@@ -259,7 +260,7 @@ struct PushToTalkTests {
 /// A world around the machine that breaks no rule itself, and complains when the machine does.
 private struct Walk {
   var machine = PushToTalk()
-  var random: SplitMix
+  var random: SeededRandom
   var complaints: [String] = []
   private var nextRequest = 0
   /// How many requests were made.
@@ -275,7 +276,7 @@ private struct Walk {
   private var words: [String: String] = [:]
   private var handedOver: Set<String> = []
 
-  init(random: SplitMix) { self.random = random }
+  init(random: SeededRandom) { self.random = random }
 
   mutating func step() {
     nextCapture += 1
@@ -382,16 +383,4 @@ private struct Walk {
     case .hush, .startLimit, .stopLimit: break
     }
   }
-}
-
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
-  mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(max(1, bound))) }
 }

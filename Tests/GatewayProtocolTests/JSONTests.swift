@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import GatewayProtocol
@@ -75,8 +76,8 @@ struct JSONTests {
 
   @Test("what is written is read back the same: two thousand values at random")
   func roundTrip() throws {
-    var random = SplitMix(state: .random(in: 0 ... .max))
-    print("JSON seed \(random.state)")
+    var random = SeededRandom()
+    print("JSON seed \(random.seed)")
     for _ in 0..<2000 {
       let value = Self.random(&random, depth: 4)
       #expect(try JSON(parsing: value.encoded()) == value)
@@ -85,8 +86,8 @@ struct JSONTests {
 
   @Test("any cut or damage ends in a value or an error: twenty thousand at random")
   func damage() {
-    var random = SplitMix(state: .random(in: 0 ... .max))
-    print("JSON damage seed \(random.state)")
+    var random = SeededRandom()
+    print("JSON damage seed \(random.seed)")
     for _ in 0..<20_000 {
       var bytes = Self.random(&random, depth: 3).encoded()
       for _ in 0..<(1 + random.below(3)) where !bytes.isEmpty {
@@ -109,7 +110,7 @@ struct JSONTests {
     }
   }
 
-  private static func random(_ random: inout SplitMix, depth: Int) -> JSON {
+  private static func random(_ random: inout SeededRandom, depth: Int) -> JSON {
     switch random.below(depth == 0 ? 5 : 7) {
     case 0: return .null
     case 1: return .bool(random.below(2) == 0)
@@ -124,21 +125,8 @@ struct JSONTests {
     }
   }
 
-  private static func text(_ random: inout SplitMix) -> String {
+  private static func text(_ random: inout SeededRandom) -> String {
     let letters: [Character] = ["a", "\"", "\\", "\n", "\u{0}", "é", "😀", "/", "\u{7F}", " ", "\u{2028}"]
     return String((0..<random.below(20)).map { _ in letters[random.below(letters.count)] })
   }
-}
-
-/// A generator whose seed can be printed and used again.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
-  mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(max(1, bound))) }
 }

@@ -1,19 +1,11 @@
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @Suite("Files")
 struct FilesTests {
-  /// A folder of its own for one test, removed afterwards.
-  private final class Folder {
-    let path: String
-    init() {
-      var template = Array("/tmp/talknode-test-XXXXXX".utf8CString)
-      path = String(cString: mkdtemp(&template)!)
-    }
-    deinit { try? Files.removeTree(path) }
-  }
-  private let folder = Folder()
+  private let folder = TemporaryFolder()
   private var path: String { folder.path + "/file" }
 
   func mode(_ path: String) -> mode_t {

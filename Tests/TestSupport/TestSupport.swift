@@ -58,4 +58,7 @@ public struct SeededRandom: RandomNumberGenerator {
     word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
     return word ^ (word >> 31)
   }
+
+  /// A number from 0 up to `bound`, which is left out; 0 when there is no such number.
+  public mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(max(1, bound))) }
 }
