@@ -29,7 +29,7 @@ QUIETLY := grep -vE '^. (Test|Suite|Test case) ("|[a-zA-Z]+\(|[A-Z][A-Za-z]*|pas
 REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
 SUITES := $(notdir $(wildcard Tests/*Tests))
 
-.PHONY: help demo test build install uninstall bench lint format fuzz sanitize conformance deb clean \
+.PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
   packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio
 
 help: ## list these targets
@@ -60,6 +60,9 @@ test-audio: packages-run packages-test toolchain ## sound in real time against P
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done
+
+room: packages-run packages-test toolchain ## one room's suite and only what it stands on (ROOM=Speech): quick while working on it
+	TALKNODE_ROOMS="$(ROOM)Tests" $(SWIFT) test --scratch-path .build/room --disable-xctest -j $(JOBS)
 
 build: $(RELEASE) ## the program as it is installed: .build/release/talknode
 

@@ -125,3 +125,16 @@ if Context.environment["TALKNODE_CHECK_SPEECH"] != nil {
       name: "talknode-check-speech", dependencies: ["Speech", "Audio", "System"], path: "Tests/Speech/Check",
       swiftSettings: strict))
 }
+
+// One room, what it stands on and nothing else: `make room ROOM=Speech`. An unknown name leaves nothing to build, and SwiftPM says so.
+if let rooms = Context.environment["TALKNODE_ROOMS"] {
+  let byName = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+  var kept: Set<String> = []
+  var open = rooms.split(separator: " ").map(String.init)
+  while let name = open.popLast() {
+    guard let target = byName[name], kept.insert(name).inserted else { continue }
+    for case .byNameItem(let dependency, _) in target.dependencies { open.append(dependency) }
+  }
+  package.targets.removeAll { !kept.contains($0.name) }
+  if !kept.contains("talknode") { package.products.removeAll() }
+}
