@@ -1,6 +1,7 @@
 import Configuration
 import Conversation
 import DeviceModule
+import HealthModule
 import NodeKit
 import NotifyModule
 import System
@@ -11,6 +12,7 @@ enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      HealthModule(desk: services.health),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -20,7 +22,7 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), HealthDemonstration(),
   ]
 }
 
@@ -34,6 +36,7 @@ struct Services: Sendable {
   let notifier: Notifier
   let link = ActiveLink()
   let talk: Talk
+  let health: HealthDesk
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -42,6 +45,7 @@ struct Services: Sendable {
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
+    health = HealthDesk(.init(settings.health, instance, environment))
     talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
   }
 

@@ -147,6 +147,7 @@ actor Node {
       throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
     }
     await router.switchesChanged()
+    if !on { for module in router.modules where module.has(switch: name) { await module.forget() } }
     changed()
     guard let link else { return status() }
     let before = await link.status()

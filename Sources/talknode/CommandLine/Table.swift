@@ -6,7 +6,7 @@ enum Table {
       GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
       InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
-      IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
+      HealthCommand.verb, IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
       DemoCommand.verb, DevGatewayCommand.verb, VersionCommand.verb, HelpCommand.verb,
     ] + PushToTalkCommand.verbs
