@@ -27,7 +27,8 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health", "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health",
+        "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
@@ -111,7 +112,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "Health", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -121,7 +122,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "Health", "System",
+        "CLinux",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -48,7 +48,8 @@ public struct DayReckoning: Sendable {
       for record in file.records where record.end >= around.lowerBound && record.start < around.upperBound {
         guard Int(record.source) < renumbered.count, isOfUse(record) else { continue }
         let same = HealthRecord(
-          record.kind, source: renumbered[Int(record.source)], start: record.start, end: record.end, value: record.value,
+          record.kind, source: renumbered[Int(record.source)], start: record.start, end: record.end,
+          value: record.value,
           lane: record.lane)
         here[same, default: 0] += 1
       }
@@ -95,7 +96,9 @@ public struct DayReckoning: Sendable {
       bySource[record.source, default: []].append(Stretch(range: range(record), steps: record.value))
     }
     for (source, stretches) in counted() { bySource[source, default: []] += stretches }
-    bySource = bySource.filter { $0.value.contains { $0.range.overlaps(window.start..<max(window.start + 1, window.end)) } }
+    bySource = bySource.filter {
+      $0.value.contains { $0.range.overlaps(window.start..<max(window.start + 1, window.end)) }
+    }
     let workout = records.filter { $0.kind == .workoutSteps }
     if bySource.isEmpty {
       for record in workout {
@@ -111,11 +114,10 @@ public struct DayReckoning: Sendable {
     add(bySource)
   }
 
-  /// The part of a record that can have happened: nothing of it later than the window's end, which is now for today. A moment lasts a
-  /// millisecond.
+  /// The part of a record that can have happened: nothing of it later than now, all that it counts before. A moment lasts a millisecond.
   private func range(_ record: HealthRecord) -> Range<Int64> {
     let end = max(record.end, record.start + 1)
-    return record.start..<max(record.start + 1, min(end, max(window.end, record.start + 1)))
+    return record.start..<max(record.start + 1, min(end, window.now))
   }
 
   /// Counters since midnight as steps between two readings.
@@ -137,7 +139,8 @@ public struct DayReckoning: Sendable {
         // A counter that falls has begun again.
         let steps = reading.value >= value ? reading.value - value : reading.value
         if steps > 0, time < window.end {
-          found[key.source, default: []].append(Stretch(range: time..<min(reading.end, window.end), steps: steps))
+          found[key.source, default: []].append(
+            Stretch(range: time..<max(time + 1, min(reading.end, window.now)), steps: steps))
         }
         time = reading.end
         value = reading.value
@@ -275,10 +278,14 @@ public struct DayReckoning: Sendable {
     if all.isEmpty { return }
     var taken: [HealthRecord] = []
     for record in all.sorted(by: { $0.source == $1.source ? DayReckoning.isBefore($0, $1) : $0.source < $1.source }) {
-      let twin = taken.first { other in
-        let common = min(record.end, other.end) - max(record.start, other.start)
-        return other.source != record.source && common * 2 > min(record.end - record.start, other.end - other.start)
-      }
+      // So many are no person's, and looking for twins among them would take long.
+      let twin =
+        all.count > 1000
+        ? nil
+        : taken.first { other in
+          let common = min(record.end, other.end) - max(record.start, other.start)
+          return other.source != record.source && common * 2 > min(record.end - record.start, other.end - other.start)
+        }
       if let twin {
         explain("Workouts: one by \(source(record).name) is the same as one by \(source(twin).name).")
       } else {

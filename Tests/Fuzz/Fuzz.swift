@@ -6,9 +6,17 @@ import Glibc
 
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
+  "health-apple": fuzzHealthApple,
+  "health-database": fuzzHealthDatabase,
+  "health-fit": fuzzHealthFIT,
+  "health-index": fuzzHealthIndex,
+  "health-json": fuzzHealthJSON,
+  "health-rows": fuzzHealthRows,
+  "health-zip": fuzzHealthZip,
   "http": fuzzHTTP,
   "json": fuzzJSON,
   "setup-code": fuzzOffer,
+  "time-zone": fuzzTimeZone,
   "websocket": fuzzWebSocket,
 ]
 

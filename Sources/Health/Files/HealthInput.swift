@@ -16,7 +16,8 @@ public final class HealthInput {
   /// Is told where records of which time lie, when an index is to be made.
   var blocks: BlockMap?
 
-  init(name: String, size: Int64?, _ opener: @escaping () throws(HealthError) -> any ByteInput) {
+  /// Anything that gives bytes; `opener` is called each time that they are read from the beginning.
+  public init(name: String, size: Int64?, _ opener: @escaping () throws(HealthError) -> any ByteInput) {
     self.name = name
     self.size = size
     path = nil
@@ -87,7 +88,8 @@ public final class HealthInput {
     var template = Array("\(folder)/talknode-health-XXXXXX".utf8CString)
     let descriptor = mkstemp(&template)
     if descriptor < 0 {
-      throw HealthError(.unreadable, "There is no place to unpack it in \(folder): \(String(cString: strerror(errno))).")
+      throw HealthError(
+        .unreadable, "There is no place to unpack it in \(folder): \(String(cString: strerror(errno))).")
     }
     let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     defer {

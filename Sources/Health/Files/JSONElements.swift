@@ -12,8 +12,8 @@ struct JSONElements {
   private let input: BufferedInput
   private let remark: (Remark.Kind, String) -> Void
 
-  init(_ input: any ByteInput, _ gathering: Gathering) {
-    self.input = BufferedInput(input, capacity: JSONElements.limit, check: gathering.check)
+  init(_ input: any ByteInput, _ gathering: Gathering, limit: Int = JSONElements.limit) {
+    self.input = BufferedInput(input, capacity: limit, check: gathering.check)
     remark = { gathering.remark($0, $1) }
   }
 
@@ -60,7 +60,8 @@ struct JSONElements {
         input.skip(1)
         continue
       }
-      guard byte == 0x22, let length = try stringLength(), let key = parse(length)?.string, try nextByte() == 0x3A else {
+      guard byte == 0x22, let length = try stringLength(), let key = parse(length)?.string, try nextByte() == 0x3A
+      else {
         remark(.damage, "At byte \(input.position) a member's name is missing; what comes before was read.")
         input.skip(input.available)
         return
@@ -92,7 +93,7 @@ struct JSONElements {
         switch try extent() {
         case .whole(let length): if let value = parse(length) { body(value, header) }
         case .tooLong:
-          remark(.leftOut, "An object at byte \(input.position) is longer than 1 MB and left out.")
+          remark(.leftOut, "An object at byte \(input.position) is too long and left out.")
           if try !skipValue() { return false }
         case .ended:
           remark(.damage, "It ends in the middle of an object, at byte \(input.position); what comes before was read.")
@@ -118,7 +119,10 @@ struct JSONElements {
     return nil
   }
 
-  private enum Extent { case whole(Int), tooLong, ended }
+  private enum Extent {
+    case whole(Int)
+    case tooLong, ended
+  }
 
   /// How long the object or list at the window's start is.
   private func extent() throws(HealthError) -> Extent {

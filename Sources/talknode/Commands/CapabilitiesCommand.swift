@@ -52,7 +52,11 @@ enum CapabilitiesCommand {
       do { try switches.set(row.name, enabled: on) } catch {
         throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
       }
-      if !on { for module in Modules.all(Settings(), context.services(loop)) where module.has(switch: row.name) { await module.forget() } }
+      if !on {
+        for module in Modules.all(Settings(), context.services(loop)) where module.has(switch: row.name) {
+          await module.forget()
+        }
+      }
     }
     terminal.note(on ? "\(row.name) is on. \(row.allows)" : "\(row.name) is off.")
     for line in consequences(status, row) { terminal.note(line) }

@@ -100,7 +100,8 @@ struct HealthReport {
   // MARK: For a person
 
   func show(on terminal: Terminal, explains: Bool) {
-    terminal.print(terminal.styled("\(Self.weekday(day.window.date)) \(day.window.date), \(day.window.zone.identifier)", .strong))
+    terminal.print(
+      terminal.styled("\(Self.weekday(day.window.date)) \(day.window.date), \(day.window.zone.identifier)", .strong))
     let summary = day.summary
     if summary.isEmpty {
       terminal.print("  Nothing was recorded, as far as the files tell.")
@@ -109,7 +110,9 @@ struct HealthReport {
       if let steps = summary.stepCount { rows.append(["  steps", Self.grouped(steps)]) }
       if let minutes = summary.sleepMinutes { rows.append(["  asleep", Self.span(minutes)]) }
       if let rate = summary.restingHeartRate { rows.append(["  resting heart rate", "\(rate) beats/min"]) }
-      if let count = summary.workoutCount { rows.append(["  workouts", "\(count), \(Self.span(summary.workoutMinutes ?? 0))"]) }
+      if let count = summary.workoutCount {
+        rows.append(["  workouts", "\(count), \(Self.span(summary.workoutMinutes ?? 0))"])
+      }
       terminal.print(table: rows)
     }
     terminal.print("")
