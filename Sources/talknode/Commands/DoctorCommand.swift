@@ -50,7 +50,7 @@ enum DoctorCommand {
         // The daemon knows better: it may run in another session, with another bus and other rights.
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
-        transcribers = try await client.call(.talk(.transcribers), timeout: .seconds(30)).array
+        transcribers = try? await client.call(.talk(.transcribers), timeout: .seconds(30)).array
         if let status { findings += link(status) }
       } else {
         findings.append(
