@@ -27,7 +27,7 @@ VENV := .build/venv
 REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-speech
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -49,6 +49,9 @@ test-audio: packages-run packages-test toolchain ## sound in real time against P
 	$(SWIFT) test --skip-build --disable-xctest --no-parallel --filter "$(REAL_TIME)"
 
 # espeak-ng is one for a whole process: each of these tests has a process of its own.
+test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
+	Tests/Speech/test-speech
+
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done
