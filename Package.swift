@@ -27,7 +27,7 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
@@ -35,6 +35,7 @@ let package = Package(
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("LocationModule", ["NodeKit", "Location", "GatewayProtocol", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
@@ -46,16 +47,18 @@ let package = Package(
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
+    room("Location", ["System", "CGPS"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
-    // Headers only: these are opened at run time when sound or speech is first asked for.
+    // Headers only: these are opened at run time when sound, speech or a place is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CGPS", providers: [.apt(["libgps-dev"])]),
     .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
@@ -95,6 +98,9 @@ let package = Package(
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System"]),
+    tests("LocationTests", ["Location", "System", "TestSupport"]),
+    tests(
+      "LocationModuleTests", ["LocationModule", "Location", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
