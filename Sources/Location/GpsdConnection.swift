@@ -228,7 +228,9 @@ private final class Stream: @unchecked Sendable {
     let set = data.pointee.set
     var record = Record()
     if set & UInt64(VERSION_SET) != 0 { record.release = String(cString: cgps_release(data)) }
-    if set & UInt64(DEVICELIST_SET) != 0 { record.events.append(.receivers(Int(max(0, data.pointee.devices.ndevices)))) }
+    if set & UInt64(DEVICELIST_SET) != 0 {
+      record.events.append(.receivers(Int(max(0, data.pointee.devices.ndevices))))
+    }
     if set & UInt64(SATELLITE_SET) != 0 { record.events.append(sky()) }
     if set & UInt64(MODE_SET) != 0 { record.events.append(position(receivedAt, receivedMs)) }
     // A receiver was plugged or unplugged. libgps does not take these apart reliably, so gpsd is asked for the list.

@@ -123,9 +123,11 @@ public final class Locator: Sendable {
       case .gpsd: state = await gpsdState()
       case .geoclue:
         let error = await geoclueClient.check()
-        state = error.map { .failure($0) } ?? .success("it can be asked; desktops look Wi-Fi names up in the internet for it")
+        state =
+          error.map { .failure($0) } ?? .success("it can be asked; desktops look Wi-Fi names up in the internet for it")
       case .fixed:
-        state = options.fixed == nil
+        state =
+          options.fixed == nil
           ? .failure(LocationError(.unavailable, "The settings name no fixed position.")) : .success("set")
       }
       findings.append(Finding(provider: provider, state: state))

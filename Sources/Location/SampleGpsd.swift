@@ -38,7 +38,8 @@ public actor SampleGpsd {
       let said = await process.errorOutput
       await process.end(grace: .milliseconds(500))
       if attempt == 3 || isPortGiven {
-        throw LocationError(.unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-tools")
+        throw LocationError(
+          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-tools")
       }
     }
   }
@@ -48,7 +49,8 @@ public actor SampleGpsd {
     if logs.isEmpty {
       let path = "/usr/sbin/gpsd"
       command = Subprocess.Command(
-        Files.exists(path) ? path : "gpsd", ["-N", "-S", "\(port)", "-F", "/tmp/talknode-gpsd-\(getpid())-\(port).sock"])
+        Files.exists(path) ? path : "gpsd",
+        ["-N", "-S", "\(port)", "-F", "/tmp/talknode-gpsd-\(getpid())-\(port).sock"])
     } else {
       // -n: reads without waiting for a client, so that the receivers are there when one comes.
       command = Subprocess.Command(

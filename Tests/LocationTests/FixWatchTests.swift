@@ -296,7 +296,8 @@ import Testing
     #expect(bed.watch.nextWake == nil)
   }
 
-  @Test("in any order of events: each asker gets one answer, on time, fit for what he asked; nothing is open for nobody")
+  @Test(
+    "in any order of events: each asker gets one answer, on time, fit for what he asked; nothing is open for nobody")
   func walk() {
     var random = SeededRandom()
     for _ in 0..<200 {

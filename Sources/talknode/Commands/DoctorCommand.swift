@@ -65,6 +65,9 @@ enum DoctorCommand {
       states = await ModuleState.all(Modules.all(layers.settings, services))
       await services.close()
     }
+    let located = context.services(loop, settings: layers.settings)
+    findings += await location(located.locator)
+    await located.close()
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
