@@ -68,6 +68,13 @@ let package = Package(
 
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
+    tests(
+      "TalkTests",
+      [
+        "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "System",
+        "TestSupport", "LinkTestSupport",
+      ]),
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
@@ -99,8 +106,9 @@ let package = Package(
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
-        "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport", "Configuration",
+        "Crypto",
+        "System", "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
@@ -127,6 +135,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "DevGateway", "LocationModule", "Location", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Crypto",
         "System", "CLinux",
+        "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
+        "CLinux",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -174,10 +174,12 @@ private final class Stream: @unchecked Sendable {
     self.library = library
     data = GpsdLibrary.makeRecord()
     let code = library.table.gps_open(address.host, String(address.port), data)
+    // Its own reason stands in errno, as a negative number.
+    let reason = errno < 0 ? errno : code
     if code != 0 {
       free(data)
       throw LocationError(
-        .unavailable, "\(address) can't be reached: \(GpsdLibrary.reason(code)).",
+        .unavailable, "\(address) can't be reached: \(GpsdLibrary.reason(reason)).",
         remedy: "Start it, for example: sudo systemctl start gpsd.socket")
     }
     line = .allocate(capacity: 16 << 10)

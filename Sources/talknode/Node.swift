@@ -66,7 +66,13 @@ actor Node {
   func start() async {
     Task { await router.start() }
     let notices = await services.talk.notices()
-    talkPump = Task { for await notice in notices { took(notice) } }
+    let sign = settings.talk.showTranscriptOrDefault ? TranscriptSign(notifier: services.notifier) : nil
+    talkPump = Task {
+      for await notice in notices {
+        took(notice)
+        await sign?.took(notice)
+      }
+    }
     talkKey = KeyTrigger.made(settings.talkKey, services.talk, loop: loop)
     if let problem = await talkKey?.start() { Log.warning("The talk key does not work yet. \(problem)") }
     await connect()
@@ -130,6 +136,8 @@ actor Node {
 
   func use(_ id: String) async throws(Failure) {
     do { try await registry.use(id) } catch { throw Failure(error) }
+    // What another gateway's agent said is not read on.
+    if gateway?.id != id { await services.talk.hush() }
     await connect()
   }
 
@@ -137,6 +145,9 @@ actor Node {
     // The link first: it would write a token that comes in at the last moment into a folder that is gone.
     if gateway?.id == id { await disconnect() }
     do { try await registry.forget(id) } catch { throw Failure(error) }
+    do { try await services.talk.kept.forget(gateway: id) } catch {
+      throw Failure(error.code, error.summary, remedy: error.remedy, exit: .ioError)
+    }
     if gateway?.id == id { await connect() }
   }
 

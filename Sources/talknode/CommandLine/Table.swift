@@ -8,6 +8,6 @@ enum Table {
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
       IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
-      DemoCommand.verb, DevGatewayCommand.verb, VersionCommand.verb, HelpCommand.verb,
+      DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, VersionCommand.verb, HelpCommand.verb,
     ] + PushToTalkCommand.verbs
 }
