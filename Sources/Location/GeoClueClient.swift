@@ -35,6 +35,7 @@ actor GeoClueClient {
   private func open(_ detail: Detail, _ deliver: @escaping FixFeed.Deliver) {
     // An older session gives its client back first: GeoClue has one client for each connection to the bus.
     let before = session
+    before?.cancel()
     session = Task {
       await before?.value
       if Task.isCancelled { return }

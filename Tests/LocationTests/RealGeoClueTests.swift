@@ -32,7 +32,25 @@ struct GeoClueRig {
     return trial.terminationStatus == 0
   }()
 
-  init(hasAgent: Bool) async throws {
+  /// Runs `body` with a rig whose services are up.
+  static func with(hasAgent: Bool, _ body: (GeoClueRig, Locator) async throws -> Void) async throws {
+    let rig = try await GeoClueRig(hasAgent: hasAgent)
+    let locator = rig.locator()
+    do {
+      let isUp = await rig.isUp()
+      let said = await rig.process.errorOutput
+      try #require(isUp, "GeoClue does not come up: \(said)")
+      try await body(rig, locator)
+    } catch {
+      await locator.close()
+      await rig.stop()
+      throw error
+    }
+    await locator.close()
+    await rig.stop()
+  }
+
+  private init(hasAgent: Bool) async throws {
     let folder = folder
     try folder.write("receiver.py", Self.receiver)
     try folder.write("avahi.conf", Self.avahi)
@@ -174,42 +192,39 @@ struct GeoClueRig {
 struct RealGeoClueTests {
   @Test("the real GeoClue, with a receiver on the network: a present fix, whose accuracy of 0 is not taken for exact")
   func fix() async throws {
-    let rig = try await GeoClueRig(hasAgent: true)
-    #expect(await rig.isUp())
-    let locator = rig.locator()
-    var found: Fix?
-    // Until avahi has announced the receiver, GeoClue has no source.
-    _ = await eventually(within: .seconds(40)) {
-      found = try? await locator.locate(LocationRequest(deadline: Monotonic.now() + .seconds(10), detail: .precise)).fix
-      return found != nil
-    }
-    let fix = try #require(found)
-    #expect(abs(fix.latitude - 52.37) < 1e-6 && abs(fix.longitude - 4.895) < 1e-6)
-    #expect(fix.accuracyMeters >= 100 && !fix.isPrecise)
-    #expect(abs(fix.timeMs - WallClock.milliseconds()) < 15_000)
-    // It ends as a crash does.
-    let news = await locator.follow(.geoclue)
-    try rig.folder.write("kill", "")
-    var trouble: LocationError?
-    for await piece in news {
-      if case .trouble(let error) = piece {
-        trouble = error
-        break
+    try await GeoClueRig.with(hasAgent: true) { rig, locator in
+      var found: Fix?
+      var last: LocationError?
+      // Until avahi has announced the receiver, GeoClue has no source.
+      _ = await eventually(within: .seconds(40)) {
+        do throws(LocationError) {
+          found = try await locator.locate(LocationRequest(deadline: Monotonic.now() + .seconds(10), detail: .precise))
+            .fix
+        } catch {
+          last = error
+        }
+        return found != nil
       }
+      let fix = try #require(found, "\(String(describing: last))")
+      #expect(abs(fix.latitude - 52.37) < 1e-6 && abs(fix.longitude - 4.895) < 1e-6)
+      #expect(fix.accuracyMeters >= 100 && !fix.isPrecise)
+      #expect(abs(fix.timeMs - WallClock.milliseconds()) < 15_000)
+      // It ends as a crash does.
+      let news = await locator.follow(.geoclue)
+      try rig.folder.write("kill", "")
+      let trouble = try await withDeadline(.seconds(30)) { () -> LocationError? in
+        for await piece in news { if case .trouble(let error) = piece { return error } }
+        return nil
+      }
+      #expect(trouble?.code == .unavailable, "\(String(describing: trouble))")
     }
-    #expect(trouble?.code == .unavailable, "\(String(describing: trouble))")
-    await locator.close()
-    await rig.stop()
   }
 
   @Test("the real GeoClue without an agent never answers, and that is told as it is")
   func noAgent() async throws {
-    let rig = try await GeoClueRig(hasAgent: false)
-    #expect(await rig.isUp())
-    let locator = rig.locator()
-    let refusal = try #require(await locator.refusal(within: .seconds(30)))
-    #expect(refusal.code == .disabled && refusal.summary.contains("no agent"), "\(refusal)")
-    await locator.close()
-    await rig.stop()
+    try await GeoClueRig.with(hasAgent: false) { _, locator in
+      let refusal = try #require(await locator.refusal(within: .seconds(30)))
+      #expect(refusal.code == .disabled && refusal.summary.contains("no agent"), "\(refusal)")
+    }
   }
 }
