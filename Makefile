@@ -68,8 +68,9 @@ $(RELEASE): $(SOURCES) | packages-build toolchain
 install: $(RELEASE) ## install program, user unit and sample configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
+	install -D -m 644 config/talknode.desktop "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
-	cp -r samples/speech "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
@@ -77,6 +78,7 @@ install: $(RELEASE) ## install program, user unit and sample configuration (PREF
 
 uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	rm -f "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
 
 deb: $(RELEASE) ## a Debian package of the release build in .build

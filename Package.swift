@@ -27,7 +27,8 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
+        "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
@@ -119,7 +120,9 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: [
+        "LocationModule", "Location", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System",
+      ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -129,6 +132,9 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
+        "DevGateway", "LocationModule", "Location", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "Crypto",
+        "System", "CLinux",
         "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
         "CLinux",
       ],

@@ -8,6 +8,7 @@ public struct Settings: Sendable {
   public var talkKey = TalkKeySettings()
   public var audio = AudioSection()
   public var voice = VoiceSettings()
+  public var location = LocationSettings()
 
   public init() {}
 
@@ -15,6 +16,7 @@ public struct Settings: Sendable {
   public static let sections: [SectionDeclaration] = [
     SectionDeclaration(\.node), SectionDeclaration(\.log), SectionDeclaration(\.gateway), SectionDeclaration(\.signs),
     SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.audio), SectionDeclaration(\.voice),
+    SectionDeclaration(\.location),
   ]
 
   /// Every setting with what holds for it, in the order of the declarations.

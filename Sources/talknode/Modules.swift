@@ -1,6 +1,8 @@
 import Configuration
 import Conversation
 import DeviceModule
+import Location
+import LocationModule
 import NodeKit
 import NotifyModule
 import System
@@ -10,7 +12,7 @@ import TalkModule
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
-      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -20,7 +22,7 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), LocationDemonstration(),
   ]
 }
 
@@ -34,6 +36,8 @@ struct Services: Sendable {
   let notifier: Notifier
   let link = ActiveLink()
   let talk: Talk
+  let locator: Locator
+  let location: LocationModule
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -43,9 +47,14 @@ struct Services: Sendable {
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
     talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
+    locator = Locator(settings.location, systemBus: systemBus)
+    location = LocationModule(
+      locator: locator, privacy: LocationModule.Privacy(settings.location), switches: switches,
+      sessions: LoginSessions(systemBus: systemBus))
   }
 
   func close() async {
+    await locator.close()
     await sessionBus.close()
     await systemBus.close()
   }

@@ -8,6 +8,7 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
   "http": fuzzHTTP,
   "json": fuzzJSON,
+  "location": fuzzLocation,
   "setup-code": fuzzOffer,
   "websocket": fuzzWebSocket,
 ]

@@ -4,7 +4,7 @@ enum Table {
     [
       RunCommand.verb, PairCommand.verb, StatusCommand.verb,
       GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
-      InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
+      InvokeCommand.verb, LocationCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
       IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
