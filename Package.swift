@@ -27,8 +27,9 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
-        "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
+        "Speech",
+        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
@@ -36,6 +37,7 @@ let package = Package(
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
+    room("CameraModule", ["NodeKit", "Camera", "Audio", "GatewayProtocol", "Crypto", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
@@ -99,6 +101,8 @@ let package = Package(
         "TestSupport",
       ]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
+    tests(
+      "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17

@@ -35,6 +35,9 @@ public actor Cameras {
     return try findings.device(settings.device, isPreference: settings.device != nil)
   }
 
+  /// Whether pictures can be made at all. Throws `missing` when libjpeg-turbo is not there.
+  public nonisolated func check() throws(CameraError) { _ = try TurboJPEG.shared.get() }
+
   /// Frames of a camera, from now on. It is opened as `wish` says when nobody has it yet, and else shared as it is.
   public func frames(of device: CameraDevice, _ wish: CaptureWish) async throws(CameraError) -> FrameSubscription {
     try await feed(of: device, wish).subscribe(wish)

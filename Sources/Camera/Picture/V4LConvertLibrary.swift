@@ -24,7 +24,7 @@ final class V4LConvert: @unchecked Sendable {
   }
 
   /// What it reads and we don't, except what only single old cameras send. Tried with version 1.22.
-  private static let formats: Set<PixelFormat> = Set(
+  static let formats: Set<PixelFormat> = Set(
     [
       "YVYU", "YV12", "NV16", "NV61", "RGBP", "RGBO", "RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24", "Y16 ", "Y10B",
       "BA81", "GBRG", "GRBG", "RGGB", "HSV3", "HSV4", "M420",
