@@ -3,14 +3,14 @@ import Camera
 import System
 
 /// A clip's sound from the microphone, by lease: somebody who talks has it, and is not listened in to.
-final class MicrophoneSound: ClipSound {
-  let format = ClipFormat.Audio(sampleRate: 48_000, channels: 1)
+public final class MicrophoneSound: ClipSound {
+  public let format = ClipFormat.Audio(sampleRate: 48_000, channels: 1)
   private let lease: MicrophoneLease
   private let capture: Capture
   private let chunks: Chunks
 
   /// Takes the microphone and opens it. Throws `microphoneBusy`, `microphoneNotPermitted`, or `soundFailed` when there is none.
-  static func opened(_ sound: SoundSystem?) async throws(CameraError) -> MicrophoneSound {
+  public static func opened(_ sound: SoundSystem?) async throws(CameraError) -> MicrophoneSound {
     guard let sound else { throw CameraError(.soundFailed, "Sound is not set up.") }
     do throws(AudioError) {
       let lease = try await sound.microphone.lease(for: "a camera clip")
@@ -37,9 +37,9 @@ final class MicrophoneSound: ClipSound {
     chunks = Chunks(capture.makeAsyncIterator())
   }
 
-  func begin() async throws(CameraError) {}
-  func next() async -> (samples: [Int16], atNs: UInt64)? { await chunks.next() }
-  func end() async { await lease.release() }
+  public func begin() async throws(CameraError) {}
+  public func next() async -> (samples: [Int16], atNs: UInt64)? { await chunks.next() }
+  public func end() async { await lease.release() }
 
   /// The capture's reader, which is a value that changes.
   private actor Chunks {

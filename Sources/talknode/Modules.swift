@@ -1,3 +1,6 @@
+import Audio
+import Camera
+import CameraModule
 import Configuration
 import Conversation
 import DeviceModule
@@ -11,6 +14,7 @@ enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -20,7 +24,7 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), CameraDemonstration(),
   ]
 }
 
@@ -33,7 +37,10 @@ struct Services: Sendable {
   let systemBus: SharedBus
   let notifier: Notifier
   let link = ActiveLink()
+  /// The machine's one microphone and speaker, which talking and clips share.
+  let sound: SoundSystem
   let talk: Talk
+  let cameras: Cameras
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -42,10 +49,13 @@ struct Services: Sendable {
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
-    talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
+    sound = SoundSystem(AudioSettings(settings.audio))
+    talk = Talk.made(settings, instance, link, sound: sound, notifier: notifier, loop: loop)
+    cameras = Cameras(settings: CameraSettings(settings), loop: loop)
   }
 
   func close() async {
+    await cameras.close()
     await sessionBus.close()
     await systemBus.close()
   }

@@ -35,8 +35,7 @@ final class V4LConvert: @unchecked Sendable {
   /// The frame as RGB, rows without padding. Throws `damaged` when it is too short, `formatUnsupported` when the library does not read it.
   func rgb(_ frame: Frame) throws(CameraError) -> [UInt8] {
     guard frame.size.isSane else { throw CameraError(.damaged, "The camera names an impossible size.") }
-    // No descriptor: what it would ask the device for is controls that are not wanted here.
-    guard let handle = table.v4lconvert_create(-1) else {
+    guard let handle = withUnsafePointer(to: table, { cv4lconvert_make($0) }) else {
       throw CameraError(.formatUnsupported, "libv4lconvert can't be used.")
     }
     defer { table.v4lconvert_destroy(handle) }
