@@ -1,0 +1,104 @@
+/// Cuts a stream of JPEGs (MJPEG as files and programs write it) into its frames, at whatever pieces it comes.
+///
+/// Total and bounded: what lies between frames is skipped, a frame that ends without its end mark ends where the next begins, and one
+/// of over `frameLimit` bytes is dropped. Markers are followed, so that a thumbnail within a frame does not end it.
+struct JPEGSplitter {
+  /// The largest frame, in bytes.
+  static let frameLimit = 32 << 20
+
+  private enum Place: Equatable {
+    /// Before a frame's start mark.
+    case outside
+    /// Between segments: a marker is to come.
+    case markers
+    /// In the compressed data of a scan.
+    case scan
+  }
+  private var buffer: [UInt8] = []
+  private var place = Place.outside
+  /// Where the frame begins in the buffer, and how far it has been looked at.
+  private var start = 0
+  private var at = 0
+  private var ready: [[UInt8]] = []
+
+  /// Takes the next piece of the stream.
+  mutating func feed(_ bytes: [UInt8]) {
+    compact()
+    buffer += bytes
+    scan()
+  }
+
+  /// The next whole frame, in order.
+  mutating func next() -> [UInt8]? { ready.isEmpty ? nil : ready.removeFirst() }
+
+  /// The stream has ended: what is left of the last frame, which may be damaged; nil when nothing is. To be called when `next` is nil.
+  mutating func finish() -> [UInt8]? {
+    if let frame = next() { return frame }
+    defer {
+      buffer = []
+      (start, at, place) = (0, 0, .outside)
+    }
+    return place != .outside && buffer.count - start > 4 ? Array(buffer[start...]) : nil
+  }
+
+  private mutating func compact() {
+    let done = place == .outside ? at : start
+    if done == 0 { return }
+    buffer.removeFirst(done)
+    start -= min(start, done)
+    at -= done
+  }
+
+  private mutating func scan() {
+    var state = (place: place, start: start, at: at)
+    var cuts: [Range<Int>] = []
+    buffer.withUnsafeBufferPointer { bytes in
+      while Self.step(bytes, &state.place, &state.start, &state.at, &cuts) {}
+      if state.place != .outside && bytes.count - state.start > Self.frameLimit {
+        state = (.outside, state.at, state.at)
+      }
+    }
+    (place, start, at) = state
+    ready += cuts.map { Array(buffer[$0]) }
+  }
+
+  /// Goes on to the next marker; false when more bytes are needed.
+  private static func step(
+    _ bytes: UnsafeBufferPointer<UInt8>, _ place: inout Place, _ start: inout Int, _ at: inout Int,
+    _ cuts: inout [Range<Int>]
+  ) -> Bool {
+    while at < bytes.count && bytes[at] != 0xFF { at += 1 }
+    guard at + 1 < bytes.count else { return false }
+    let marker = bytes[at + 1]
+    if marker == 0xFF {
+      at += 1
+      return true
+    }
+    if marker == 0xD8 {
+      // A start within a frame: the frame before was cut off.
+      if place != .outside { cuts.append(start..<at) }
+      (place, start) = (.markers, at)
+      at += 2
+      return true
+    }
+    switch place {
+    case .outside: at += 2
+    case .scan where marker == 0 || (0xD0...0xD7).contains(marker): at += 2
+    case .markers where marker == 0 || marker == 0x01 || (0xD0...0xD7).contains(marker): at += 2
+    case .scan, .markers:
+      if marker == 0xD9 {
+        at += 2
+        cuts.append(start..<at)
+        place = .outside
+        return true
+      }
+      guard at + 3 < bytes.count else { return false }
+      let length = Int(bytes[at + 2]) << 8 | Int(bytes[at + 3])
+      let end = at + 2 + max(length, 2)
+      guard end <= bytes.count else { return false }
+      place = marker == 0xDA ? .scan : .markers
+      at = end
+    }
+    return true
+  }
+}
