@@ -27,10 +27,11 @@ RUN_SUITE = $(SWIFT) test --skip-build --disable-xctest --filter "^$$suite\\." -
 QUIETLY := grep -vE '^. (Test|Suite|Test case) ("|[a-zA-Z]+\(|[A-Z][A-Za-z]*|passing).*(started|passed after)|^\[|^Building|^Build complete'
 # Sound in real time, on servers of the tests' own: right only on a machine that is not busy, so they are a target of their own.
 REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
-SUITES := $(notdir $(wildcard Tests/*Tests))
+# Those of the guest have a kernel of their own.
+SUITES := $(filter-out %GuestTests,$(notdir $(wildcard Tests/*Tests)))
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -55,6 +56,10 @@ unit-tests: packages-run packages-test toolchain
 test-audio: packages-run packages-test toolchain ## sound in real time against PulseAudio, PipeWire and ALSA; wants a quiet machine
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	$(SWIFT) test --skip-build --disable-xctest --no-parallel --filter "$(REAL_TIME)"
+
+test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys of a kernel of their own, in QEMU
+	$(SWIFT) build --build-tests -j $(JOBS) --quiet
+	@Tests/Guest/test 2>&1 | $(QUIETLY)
 
 # espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data

@@ -70,6 +70,9 @@ let package = Package(
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
     tests("TriggersTests", ["Triggers", "System"]),
+    // Run in the guest of `make test-vm`.
+    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
     tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
