@@ -80,6 +80,7 @@ install: $(RELEASE) ## install program, user unit and sample configuration (PREF
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
 	cp -r samples/speech "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"

@@ -72,6 +72,7 @@ let package = Package(
     tests("TriggersTests", ["Triggers", "System"]),
     // Run in the guest of `make test-vm`.
     tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
@@ -116,7 +117,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -126,7 +127,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

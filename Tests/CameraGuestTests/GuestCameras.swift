@@ -5,11 +5,8 @@ import Testing
 
 @testable import Camera
 
-/// Whether this runs in the guest of Tests/Guest, whose kernel has cameras.
-let isGuest = getenv("TALKNODE_GUEST").map { String(cString: $0) } == "1"
-
 /// The guest's cameras: three of vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
-enum Guest {
+enum GuestCamera {
   /// Runs a program; its output. An error for one that fails.
   @discardableResult
   static func run(_ program: String, _ arguments: String..., loop: EventLoop) async throws -> [UInt8] {

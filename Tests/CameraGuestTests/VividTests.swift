@@ -6,7 +6,7 @@ import Testing
 @testable import Camera
 
 /// Real V4L2 drivers, in the guest. One after the other: there are only so many cameras.
-@Suite(.enabled(if: isGuest, "only in the guest: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
 struct VividTests {
   private func bed() -> (Cameras, EventLoop) {
     let loop = EventLoop(name: "guest")
@@ -28,7 +28,8 @@ struct VividTests {
         Issue.record("\(device) is not vivid's")
         continue
       }
-      let told = String(decoding: try await Guest.run("v4l2-ctl", "-d", node, "--info", loop: loop), as: UTF8.self)
+      let told = String(
+        decoding: try await GuestCamera.run("v4l2-ctl", "-d", node, "--info", loop: loop), as: UTF8.self)
       let own = told.split(separator: "Device Caps").last ?? ""
       #expect(own.contains("Video Capture") && !own.contains("Video Output"), "\(told)")
     }
@@ -51,7 +52,7 @@ struct VividTests {
   func formats() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(0, cameras)
+    let device = try await GuestCamera.vivid(0, cameras)
     let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
     let readable = Set(offered).filter { FormatChoice.isReadable($0) }.sorted { $0.rawValue < $1.rawValue }
     for pixels in PixelFormat.raw where pixels != .bgr24 { #expect(readable.contains(pixels), "vivid lacks \(pixels)") }
@@ -64,7 +65,7 @@ struct VividTests {
       let frame = try #require(try await frames.next())
       #expect(!frame.isMarkedDamaged)
       frames.end()
-      let reference = try await Guest.reference(device, frame.format, loop: loop)
+      let reference = try await GuestCamera.reference(device, frame.format, loop: loop)
       #expect(reference == frame.bytes, "\(frame.format): not v4l2-ctl's bytes")
       let picture = try YUVPicture(raw: frame)
       let rgb = try library.rgb(picture)
@@ -105,7 +106,7 @@ struct VividTests {
     let file = "/tmp/frame-\(getpid()).raw"
     defer { unlink(file) }
     try Files.writeAtomically(frame.bytes, to: file)
-    return try await Guest.run(
+    return try await GuestCamera.run(
       "ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", name, "-s",
       "\(frame.size.width)x\(frame.size.height)", "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-", loop: loop)
   }
@@ -114,7 +115,7 @@ struct VividTests {
   func fallsThrough() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(0, cameras)
+    let device = try await GuestCamera.vivid(0, cameras)
     let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
     let unread = try #require(offered.first { !FormatChoice.isReadable($0) }, "vivid offers nothing unusual")
     let picture = try await cameras.snap(SnapRequest(device: device.id, delay: .zero, formats: [unread, .uyvy]))
@@ -130,7 +131,7 @@ struct VividTests {
   func times() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(0, cameras)
+    let device = try await GuestCamera.vivid(0, cameras)
     let before = Monotonic.nanoseconds()
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     var last: UInt64 = 0
@@ -147,7 +148,7 @@ struct VividTests {
   func shared() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(0, cameras)
+    let device = try await GuestCamera.vivid(0, cameras)
     let film = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     let small = Picture.Limits(width: 160)
     async let one = cameras.snap(SnapRequest(device: device.id, limits: small))
@@ -164,7 +165,7 @@ struct VividTests {
   func busy() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(1, cameras)
+    let device = try await GuestCamera.vivid(1, cameras)
     let other = try await Subprocess.start(
       Subprocess.Command("v4l2-ctl", ["-d", device.node!, "--stream-mmap", "--stream-count=100000"]), loop: loop)
     var error: CameraError?
@@ -180,7 +181,8 @@ struct VividTests {
     // And free again when it has gone.
     #expect(
       await eventually {
-        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))) != nil
+        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero)))
+          != nil
       })
     await cameras.close()
   }
@@ -189,9 +191,9 @@ struct VividTests {
   func streamon() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(1, cameras)
+    let device = try await GuestCamera.vivid(1, cameras)
     for error in ["inject_vidioc_streamon_error=1", "inject_vidioc_reqbufs_error=1"] {
-      try await Guest.control(device.node!, error, loop: loop)
+      try await GuestCamera.control(device.node!, error, loop: loop)
       let picture = try await cameras.snap(
         SnapRequest(device: device.id, limits: Picture.Limits(width: 320), delay: .zero))
       #expect(picture.size.width == 320)
@@ -203,17 +205,17 @@ struct VividTests {
   func marked() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(1, cameras)
+    let device = try await GuestCamera.vivid(1, cameras)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     _ = try await frames.next()
-    try await Guest.control(device.node!, "inject_v4l2_buf_flag_error=1", loop: loop)
+    try await GuestCamera.control(device.node!, "inject_v4l2_buf_flag_error=1", loop: loop)
     var isMarked = false
     for _ in 0..<60 where !isMarked { isMarked = try await frames.next()?.isMarkedDamaged == true }
     #expect(isMarked)
     let picture = try await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160)))
     #expect(picture.size.width == 160)
     frames.end()
-    try await Guest.control(device.node!, "percentage_of_dropped_buffers=60", loop: loop)
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=60", loop: loop)
     let sparse = try await cameras.snap(
       SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))
     #expect(sparse.size.width == 160)
@@ -224,16 +226,17 @@ struct VividTests {
   func starved() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(1, cameras)
-    try await Guest.control(device.node!, "percentage_of_dropped_buffers=100", loop: loop)
+    let device = try await GuestCamera.vivid(1, cameras)
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=100", loop: loop)
     let error = await failure { () throws(CameraError) in
       try await cameras.snap(SnapRequest(device: device.id, delay: .zero))
     }
     #expect(error?.code == .stuck)
-    try await Guest.control(device.node!, "percentage_of_dropped_buffers=0", loop: loop)
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=0", loop: loop)
     #expect(
       await eventually {
-        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))) != nil
+        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero)))
+          != nil
       })
     await cameras.close()
   }
@@ -242,14 +245,15 @@ struct VividTests {
   func fatal() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(1, cameras)
+    let device = try await GuestCamera.vivid(1, cameras)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     _ = try await frames.next()
-    try await Guest.control(device.node!, "inject_fatal_streaming_error=1", loop: loop)
+    try await GuestCamera.control(device.node!, "inject_fatal_streaming_error=1", loop: loop)
     let error = await failure { () throws(CameraError) in
       while try await frames.next() != nil {}
     }
-    #expect(error?.code == .stuck && error?.summary.contains("stopped streaming") == true, "\(String(describing: error))")
+    #expect(
+      error?.code == .stuck && error?.summary.contains("stopped streaming") == true, "\(String(describing: error))")
     let picture = try await cameras.snap(
       SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))
     #expect(picture.size.width == 160)
@@ -260,7 +264,7 @@ struct VividTests {
   func ptz() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    let device = try await Guest.vivid(0, cameras)
+    let device = try await GuestCamera.vivid(0, cameras)
     #expect(await failure { () throws(CameraError) in try await cameras.ptz(of: device) }?.code == .ptzUnsupported)
     await cameras.close()
   }
@@ -270,10 +274,10 @@ struct VividTests {
     let (cameras, loop) = bed()
     defer { loop.stop() }
     // The last one: it does not come back.
-    let device = try await Guest.vivid(2, cameras)
+    let device = try await GuestCamera.vivid(2, cameras)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     _ = try await frames.next()
-    try await Guest.control(device.node!, "disconnect=1", loop: loop)
+    try await GuestCamera.control(device.node!, "disconnect=1", loop: loop)
     let error = await failure { () throws(CameraError) in
       while try await frames.next() != nil {}
     }
@@ -285,7 +289,7 @@ struct VividTests {
 }
 
 /// MJPEG as USB cameras send it, through v4l2loopback.
-@Suite(.enabled(if: isGuest, "only in the guest: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
 struct LoopbackTests {
   @Test("a camera's own JPEG is passed on byte for byte; one without tables is completed; damage is passed over")
   func mjpeg() async throws {

@@ -22,7 +22,8 @@ import Testing
     init(_ samples: String..., writer: @escaping @Sendable () throws(CameraError) -> any ClipWriter = { FixedClip() }) {
       var settings = Camera.CameraSettings()
       settings.sources = samples.map {
-        .init(name: String($0.prefix { $0 != "." }), kind: .recording(path: CameraModuleTests.samples + "/" + $0, rate: 60))
+        .init(
+          name: String($0.prefix { $0 != "." }), kind: .recording(path: CameraModuleTests.samples + "/" + $0, rate: 60))
       }
       cameras = Cameras(settings: settings, loop: loop, places: CameraPlaces(dev: "/nonexistent"))
       module = CameraModule(cameras: cameras, sound: nil, clipWriter: writer)
@@ -95,7 +96,9 @@ import Testing
 
   @Test("bounds are clamped and wrong types count as absent, but for the format and the id")
   func params() throws {
-    func params(_ text: String) throws(CommandError) -> SnapParams { try SnapParams(try! JSON(parsing: Array(text.utf8))) }
+    func params(_ text: String) throws(CommandError) -> SnapParams {
+      try SnapParams(try! JSON(parsing: Array(text.utf8)))
+    }
     #expect(try params("{}") == SnapParams([:]))
     #expect(try params("{}").width == 1600 && params("{}").quality == 0.9 && params("{}").delay == nil)
     #expect(try params(#"{"maxWidth":0}"#).width == 1600)
@@ -110,7 +113,9 @@ import Testing
     #expect(try params(#"{"deviceId":" "}"#).deviceID == nil)
     #expect(throws: CommandError.self) { try params(#"{"format":"png"}"#) }
     #expect(throws: CommandError.self) { try params(#"{"deviceId":7}"#) }
-    func clip(_ text: String) throws(CommandError) -> ClipParams { try ClipParams(try! JSON(parsing: Array(text.utf8))) }
+    func clip(_ text: String) throws(CommandError) -> ClipParams {
+      try ClipParams(try! JSON(parsing: Array(text.utf8)))
+    }
     #expect(try clip("{}").milliseconds == 3000 && clip("{}").includesAudio)
     #expect(try clip(#"{"durationMs":1}"#).milliseconds == 250)
     #expect(try clip(#"{"durationMs":300000}"#).milliseconds == 60_000)
@@ -180,7 +185,8 @@ import Testing
     #expect(await bed.refusal("camera.ptz.control", home)?.code == "CAMERA_PTZ_UNSUPPORTED")
     await bed.end()
     let params = try PTZParams(
-      try JSON(parsing: Array(#"{"deviceId":"a","operation":"set","target":{"panDegrees":1.5,"zoomPercent":50}}"#.utf8)))
+      try JSON(parsing: Array(#"{"deviceId":"a","operation":"set","target":{"panDegrees":1.5,"zoomPercent":50}}"#.utf8))
+    )
     #expect(params.command == .set([.pan: 1.5, .zoom: 50]))
   }
 
@@ -190,7 +196,8 @@ import Testing
       axes: [
         .init(
           axis: .pan, current: 1.00049, minimum: -10, maximum: 10, step: 1, standard: 0, canSet: true, canMove: true),
-        .init(axis: .zoom, current: 0, minimum: -100, maximum: 100, step: 1, standard: nil, canSet: false, canMove: true),
+        .init(
+          axis: .zoom, current: 0, minimum: -100, maximum: 100, step: 1, standard: nil, canSet: false, canMove: true),
       ], canHome: true)
     let json = PTZParams.json(state, adjusted: [.zoom, .pan])
     #expect(json["adjusted"]?.strings == ["zoomPercent", "panDegrees"])

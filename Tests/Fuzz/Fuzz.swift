@@ -7,7 +7,9 @@ import Glibc
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
   "http": fuzzHTTP,
+  "jpeg": fuzzJPEG,
   "json": fuzzJSON,
+  "recording": fuzzRecording,
   "setup-code": fuzzOffer,
   "websocket": fuzzWebSocket,
 ]

@@ -55,6 +55,9 @@ public struct CameraList: Sendable {
     return findings
   }
 
+  /// Why a node that may not be opened gives nothing, and the command that changes it.
+  public static func notPermitted(_ node: String) -> CameraError { V4L2Device.notPermitted(node) }
+
   /// The `videoN` nodes by number.
   func nodes() -> [String] {
     Files.list(places.dev)

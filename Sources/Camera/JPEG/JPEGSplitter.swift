@@ -2,9 +2,11 @@
 ///
 /// Total and bounded: what lies between frames is skipped, a frame that ends without its end mark ends where the next begins, and one
 /// of over `frameLimit` bytes is dropped. Markers are followed, so that a thumbnail within a frame does not end it.
-struct JPEGSplitter {
+public struct JPEGSplitter: Sendable {
+  public init() {}
+
   /// The largest frame, in bytes.
-  static let frameLimit = 32 << 20
+  public static let frameLimit = 32 << 20
 
   private enum Place: Equatable {
     /// Before a frame's start mark.
@@ -22,17 +24,17 @@ struct JPEGSplitter {
   private var ready: [[UInt8]] = []
 
   /// Takes the next piece of the stream.
-  mutating func feed(_ bytes: [UInt8]) {
+  public mutating func feed(_ bytes: [UInt8]) {
     compact()
     buffer += bytes
     scan()
   }
 
   /// The next whole frame, in order.
-  mutating func next() -> [UInt8]? { ready.isEmpty ? nil : ready.removeFirst() }
+  public mutating func next() -> [UInt8]? { ready.isEmpty ? nil : ready.removeFirst() }
 
   /// The stream has ended: what is left of the last frame, which may be damaged; nil when nothing is. To be called when `next` is nil.
-  mutating func finish() -> [UInt8]? {
+  public mutating func finish() -> [UInt8]? {
     if let frame = next() { return frame }
     defer {
       buffer = []

@@ -66,6 +66,7 @@ enum DoctorCommand {
       await services.close()
     }
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
+    findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {
