@@ -30,6 +30,9 @@ let package = Package(
         "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
         "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
+        "Speech",
+        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
@@ -38,6 +41,7 @@ let package = Package(
     room("NotifyModule", ["NodeKit", "System"]),
     room("LocationModule", ["NodeKit", "Location", "GatewayProtocol", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
+    room("CameraModule", ["NodeKit", "Camera", "Audio", "GatewayProtocol", "Crypto", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
@@ -49,6 +53,7 @@ let package = Package(
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
     room("Location", ["System", "CGPS"]),
+    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -62,6 +67,8 @@ let package = Package(
     .systemLibrary(name: "CGPS", providers: [.apt(["libgps-dev"])]),
     .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
+    .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
+    .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
@@ -76,6 +83,10 @@ let package = Package(
         "TestSupport", "LinkTestSupport",
       ]),
     tests("TriggersTests", ["Triggers", "System"]),
+    // Run in the guest of `make test-vm`.
+    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
+    .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
     tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
@@ -110,6 +121,9 @@ let package = Package(
         "Crypto",
         "System", "TestSupport",
       ]),
+    tests("CameraTests", ["Camera", "System", "TestSupport"]),
+    tests(
+      "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17
@@ -123,6 +137,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
       dependencies: [
         "LocationModule", "Location", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System",
       ],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -137,6 +152,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "System", "CLinux",
         "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
         "CLinux",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

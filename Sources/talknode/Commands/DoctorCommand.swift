@@ -74,6 +74,7 @@ enum DoctorCommand {
     await located.close()
     findings += Self.transcribers(transcribers ?? [])
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
+    findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {
