@@ -11,6 +11,7 @@ public struct Settings: Sendable {
   public var location = LocationSettings()
   public var camera = CameraSection()
   public var cameraSources = NamedSections<CameraSourceSection>()
+  public var health = HealthSection()
 
   public init() {}
 
@@ -20,6 +21,7 @@ public struct Settings: Sendable {
     SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.audio), SectionDeclaration(\.voice),
     SectionDeclaration(\.location),
     SectionDeclaration(\.camera), SectionDeclaration(named: \.cameraSources),
+    SectionDeclaration(\.health),
   ]
 
   /// Every setting with what holds for it, in the order of the declarations.

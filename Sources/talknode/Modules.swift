@@ -4,6 +4,7 @@ import CameraModule
 import Configuration
 import Conversation
 import DeviceModule
+import HealthModule
 import Location
 import LocationModule
 import NodeKit
@@ -17,6 +18,7 @@ enum Modules {
     let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
       CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
+      HealthModule(desk: services.health),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -27,7 +29,7 @@ enum Modules {
 
   static let demonstrations: [any Demonstration] = [
     DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), LocationDemonstration(),
-    CameraDemonstration(),
+    CameraDemonstration(), HealthDemonstration(),
   ]
 }
 
@@ -46,6 +48,7 @@ struct Services: Sendable {
   let locator: Locator
   let location: LocationModule
   let cameras: Cameras
+  let health: HealthDesk
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -61,6 +64,7 @@ struct Services: Sendable {
     location = LocationModule(
       locator: locator, privacy: LocationModule.Privacy(settings.location), switches: switches,
       sessions: LoginSessions(systemBus: systemBus))
+    health = HealthDesk(.init(settings.health, instance, environment))
   }
 
   func close() async {
