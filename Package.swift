@@ -27,7 +27,8 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
+        "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
@@ -71,8 +72,7 @@ let package = Package(
       "TalkTests",
       [
         "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
-        "System",
-        "TestSupport", "LinkTestSupport",
+        "System", "TestSupport", "LinkTestSupport",
       ]),
     tests("TriggersTests", ["Triggers", "System"]),
     tests("SystemTests", ["System", "TestSupport"]),
@@ -105,9 +105,8 @@ let package = Package(
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport", "Configuration",
-        "Crypto",
-        "System", "TestSupport",
+        "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "Configuration", "Crypto", "System", "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
@@ -119,7 +118,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: ["Conversation", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))

@@ -9,6 +9,7 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "http": fuzzHTTP,
   "json": fuzzJSON,
   "setup-code": fuzzOffer,
+  "talk-events": fuzzTalkEvents,
   "websocket": fuzzWebSocket,
 ]
 
