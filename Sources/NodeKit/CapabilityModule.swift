@@ -23,6 +23,8 @@ public protocol CapabilityModule: Sendable {
   func start() async
   /// Called once at the end: give up devices, end what is running.
   func stop() async
+  /// A person has switched it off: remove what was kept for it. May be called in another process than the one that answers.
+  func forget() async
   /// Answers one invoke. Runs on the caller's executor: work that blocks or computes for long says `@concurrent` or has a thread of
   /// its own. Is cancelled at the deadline and by `node.invoke.cancel`.
   func handle(_ invocation: Invocation) async throws(CommandError) -> Payload
@@ -34,6 +36,10 @@ extension CapabilityModule {
   public func alsoTurned(with name: String, on: Bool) async -> [String: Bool] { [:] }
   public func start() async {}
   public func stop() async {}
+  public func forget() async {}
+
+  /// Whether one of its commands asks for the switch of that name.
+  public func has(switch name: String) -> Bool { commands.contains { $0.consent?.name == name } }
 }
 
 /// A word of the `caps` list. Open: the gateway knows others.

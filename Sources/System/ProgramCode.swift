@@ -10,8 +10,8 @@ public enum ProgramCode {
   public static func giveBack() {
     guard let maps = Files.text("/proc/self/maps") else { return }
     for line in maps.split(separator: "\n") {
-      let fields = line.split(separator: " ", maxSplits: 5, omittingEmptySubsequences: true)
-      guard fields.count == 6, fields[1] == "r-xp", fields[5].first == "/" else { continue }
+      let fields = line.split(separator: " ")
+      guard fields.count >= 6, fields[1] == "r-xp", fields[5].first == "/" else { continue }
       let range = fields[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
       guard range.count == 2, range[0] < range[1], let start = UnsafeMutableRawPointer(bitPattern: range[0]) else {
         continue

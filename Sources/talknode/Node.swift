@@ -161,6 +161,7 @@ actor Node {
       throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
     }
     await router.switchesChanged()
+    if !on { for module in router.modules where module.has(switch: name) { await module.forget() } }
     changed()
     // A switch that is not a command's own changes nothing that the gateway is told.
     guard let link, await router.surface() != declared else { return status() }

@@ -37,12 +37,28 @@ struct NodeStatus: Sendable, Equatable {
     }
   }
 
+  /// How what is said reaches the agent now.
+  enum TalkPath: String, Sendable {
+    /// By the operator connection: chat, the gateway's recogniser and its voice.
+    case full
+    /// By the node connection alone: words go there, and this machine recognises and speaks.
+    case reduced
+    /// Not at all: what is said is kept.
+    case none
+  }
+
+  var talkPath: TalkPath {
+    if link?.operator.isConnected == true { return .full }
+    return link?.node.isConnected == true ? .reduced : .none
+  }
+
   /// Keys that stay.
   var json: JSON {
     .object(present: [
       "version": .string(version), "pid": .int(Int64(pid)), "startedAtMs": .int(startedAtMs), "state": .string(state),
       "deviceId": .string(deviceID), "displayName": .string(displayName), "ready": .bool(isReady),
-      "summary": .string(sentence), "talk": .string(talk.rawValue), "link": link?.json,
+      "summary": .string(sentence), "talk": .string(talk.rawValue),
+      "talkPath": .string(talkPath.rawValue), "link": link?.json,
       "capabilities": .array(capabilities.map(\.json)),
     ])
   }

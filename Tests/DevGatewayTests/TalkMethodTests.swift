@@ -22,11 +22,12 @@ struct TalkMethodTests {
   }
 
   private static func gateway(
-    _ change: (inout TalkOffer) -> Void = { _ in }, _ body: @Sendable (DevGateway, Peer) async throws -> Void
+    _ recogniser: Subprocess.Command = listener(), flushLimit: Duration = .seconds(5),
+    _ body: @Sendable (DevGateway, Peer) async throws -> Void
   ) async throws {
     try await withGateway {
-      $0.talk.recogniser = listener()
-      change(&$0.talk)
+      $0.talk.recogniser = recogniser
+      $0.talk.flushLimit = flushLimit
     } _: { gateway in
       try await body(gateway, try await gateway.owner())
     }
@@ -109,7 +110,7 @@ struct TalkMethodTests {
 
   @Test("without any sound a close ends it at once")
   func unused() async throws {
-    try await Self.gateway({ $0.recogniser = Self.listener("sleep 60") }) { gateway, owner in
+    try await Self.gateway(Self.listener("sleep 60")) { gateway, owner in
       let id = try await create(owner)
       try await close(id, owner)
       #expect(try await event("close", of: id, owner)["reason"] == "completed")
@@ -167,7 +168,7 @@ struct TalkMethodTests {
 
   @Test("a recogniser that dies, or can't be started, is an error and the end")
   func dead() async throws {
-    try await Self.gateway({ $0.recogniser = Subprocess.Command("sh", ["-c", "exit 3"]) }) { gateway, owner in
+    try await Self.gateway(Subprocess.Command("sh", ["-c", "exit 3"])) { gateway, owner in
       let id = try await create(owner)
       #expect(try await event("error", of: id, owner)["message"]?.string?.contains("ended") == true)
       #expect(try await event("close", of: id, owner)["reason"] == "error")
@@ -181,10 +182,8 @@ struct TalkMethodTests {
 
   @Test("a recogniser that never comes to an end is ended after the time for late words")
   func endless() async throws {
-    try await Self.gateway({
-      $0.recogniser = Self.listener("sleep 600 & trap '' TERM; sleep 600")
-      $0.flushLimit = .milliseconds(50)
-    }) { gateway, owner in
+    try await Self.gateway(Self.listener("sleep 600 & trap '' TERM; sleep 600"), flushLimit: .milliseconds(50)) {
+      gateway, owner in
       let id = try await create(owner)
       _ = try await event("ready", of: id, owner)
       try await append([1, 2, 3], to: id, owner)

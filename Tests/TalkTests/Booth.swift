@@ -24,7 +24,7 @@ struct Booth: Sendable {
 
   static func with(
     _ admission: Admission = .all, transcriber: TalkOptions.TranscriberChoice = .pocketsphinx,
-    offer: (inout TalkOffer) -> Void = { _ in }, agent: Agent? = nil, _ body: (Booth) async throws -> Void
+    saying reply: String? = nil, offer: (inout TalkOffer) -> Void = { _ in }, _ body: (Booth) async throws -> Void
   ) async throws {
     let folder = TemporaryFolder()
     let server = try PrivateSoundServer(folder: folder("sound"))
@@ -32,7 +32,7 @@ struct Booth: Sendable {
     do {
       try await withHouse {
         offer(&$0.talk)
-        if let agent { $0.agent = agent }
+        if let reply { $0.agent = { _ in [.say(reply)] } }
         $0.autoApprove = false
       } _: { gateway, desk in
         let link = try await desk.connect(try await gateway.offer())

@@ -151,7 +151,9 @@ import Testing
   @Test("a once ends by itself when the person has, after the silence that the gateway names")
   func once() async throws {
     let question = try Question(9)
-    try await Booth.with(offer: { $0.silenceTimeoutMs = 600 }) { booth in
+    try await Booth.with {
+      $0.silenceTimeoutMs = 600
+    } _: { booth in
       #expect(await booth.talk.transcribers.silenceMs(link: booth.link) == 600)
       async let answer = booth.talk.once(.person)
       #expect(await eventually { await booth.talk.phase == .listening })
@@ -168,7 +170,7 @@ import Testing
   @Test("a key while the answer is spoken silences it and listens")
   func interrupted() async throws {
     let long = Array(repeating: "This goes on and on, and then it goes on.", count: 40).joined(separator: " ")
-    try await Booth.with(agent: { _ in [.say(long)] }) { booth in
+    try await Booth.with(saying: long) { booth in
       let heard = try await booth.heard {
         try await booth.ask(try Question(5))
         #expect(await eventually(within: .seconds(30)) { await booth.talk.phase == .speaking })

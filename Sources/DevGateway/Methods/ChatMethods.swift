@@ -61,15 +61,22 @@ extension Method {
           try params.text("message")
         )
       }
-      let message = gateway.chat.add("assistant", text, to: key, nowMs: WallClock.milliseconds())
-      let run = ChatStore.Run(runID: "inject-" + message.id, sessionKey: key, input: "", text: text, seq: 1)
-      gateway.tellChat(run, "final", ["message": gateway.chatMessage(run)])
-      return .payload(["ok": true, "messageId": .string(message.id)])
+      return .payload(["ok": true, "messageId": .string(gateway.say(text, in: key))])
     },
   ]
 }
 
 extension DevGateway {
+  /// Adds a message of the agent's to a session, without a run. Returns its id.
+  @discardableResult
+  public func say(_ text: String, in sessionKey: String = "main") -> String {
+    let key = ChatStore.canonical(sessionKey)
+    let message = chat.add("assistant", text, to: key, nowMs: WallClock.milliseconds())
+    let run = ChatStore.Run(runID: "inject-" + message.id, sessionKey: key, input: "", text: text, seq: 1)
+    tellChat(run, "final", ["message": chatMessage(run)])
+    return message.id
+  }
+
   func chatSend(_ call: Call) throws(WireError) -> JSON {
     let params = try call.closed(
       "sessionKey", "message", "idempotencyKey", "agentId", "sessionId", "thinking", "fastMode", "queueMode", "deliver",

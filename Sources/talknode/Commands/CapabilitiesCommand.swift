@@ -59,6 +59,7 @@ enum CapabilitiesCommand {
       } catch {
         failure = error
       }
+      if !on { for module in modules where module.has(switch: row.name) { await module.forget() } }
       await services.close()
       if let failure { throw Failure("STATE_UNUSABLE", failure.summary, remedy: failure.remedy, exit: .ioError) }
     }

@@ -50,7 +50,7 @@ enum DoctorCommand {
         // The daemon knows better: it may run in another session, with another bus and other rights.
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
-        transcribers = try await client.call(.talk(.transcribers), timeout: .seconds(30)).array
+        transcribers = try? await client.call(.talk(.transcribers), timeout: .seconds(30)).array
         if let status { findings += link(status) }
       } else {
         findings.append(
@@ -74,6 +74,7 @@ enum DoctorCommand {
     await located.close()
     findings += Self.transcribers(transcribers ?? [])
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
+    findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {
