@@ -127,8 +127,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
-        "CTurboJPEG",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System",
+        "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
