@@ -64,10 +64,10 @@ let package = Package(
 
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
-    tests("TriggersTests", ["Triggers", "System"]),
+    tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL", "TestSupport"]),
     .target(
       name: "LinkTestSupport",
       dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
@@ -87,12 +87,13 @@ let package = Package(
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
-    tests("AudioTests", ["Audio", "System"]),
+    tests("AudioTests", ["Audio", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
+        "System",
         "TestSupport",
       ]),
     tests("CryptoTests", ["Crypto", "System"]),
