@@ -33,6 +33,9 @@ public struct TalkSettings: SettingsSection {
   public var cues: Bool?
   public var cuesOrDefault: Bool { cues ?? true }
 
+  public var notification: Bool?
+  public var notificationOrDefault: Bool { notification ?? false }
+
   /// In seconds.
   public var longest: Int?
   public var longestOrDefault: Int { longest ?? 300 }
@@ -71,6 +74,9 @@ public struct TalkSettings: SettingsSection {
     .flag(
       "cues", \.cues, default: \.cuesOrDefault,
       "Whether the start and the end of a capture, and trouble, are heard as short tones."),
+    .flag(
+      "notification", \.notification, default: \.notificationOrDefault,
+      "Whether a desktop notification shows what is being understood while you talk. It goes with the answer."),
     .integer(
       "longest", \.longest, default: \.longestOrDefault, range: 5...300, unit: "seconds",
       "A capture that nobody ends is ended after this time; what was said until then is sent."),
