@@ -49,7 +49,7 @@ enum DoctorCommand {
         // The daemon knows better: it may run in another session, with another bus and other rights.
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
-        if let status { findings += link(status) }
+        if let status { findings += link(status) + triggers(status) }
       } else {
         findings.append(
           Finding(.note, "daemon", "talknode is not running.", remedy: "systemctl --user start talknode"))
@@ -158,6 +158,10 @@ enum DoctorCommand {
           .note, command.command, "The gateway withholds it (\(command.reason.rawValue)).", remedy: command.remedy))
     }
     return findings
+  }
+
+  static func triggers(_ status: NodeStatus) -> [Finding] {
+    status.triggers.map { Finding($0.isReady ? .ok : .note, $0.name, $0.detail, remedy: $0.remedy) }
   }
 
   static func capabilities(_ states: [ModuleState], _ switches: [CapabilityState]) -> [Finding] {
