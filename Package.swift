@@ -81,14 +81,14 @@ let package = Package(
         "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
         "System", "TestSupport", "LinkTestSupport",
       ]),
-    tests("TriggersTests", ["Triggers", "System"]),
     // Run in the guest of `make test-vm`.
     tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
     tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
+    tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL", "TestSupport"]),
     .target(
       name: "LinkTestSupport",
       dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
@@ -110,16 +110,19 @@ let package = Package(
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
-    tests("AudioTests", ["Audio", "System"]),
     tests("LocationTests", ["Location", "System", "TestSupport"]),
     tests(
       "LocationModuleTests", ["LocationModule", "Location", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("AudioTests", ["Audio", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
       [
         "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System", "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
+        "System",
+        "TestSupport",
       ]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
     tests(
@@ -150,8 +153,6 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
         "Audio",
         "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System",
-        "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
