@@ -12,7 +12,11 @@ public protocol CapabilityModule: Sendable {
   var commands: [Command] { get }
   /// Keys of the `permissions` map that this module stands for, for example `camera`.
   var permissions: [String] { get }
+  /// Switches of its own beside those of its commands, named after one of them (`location.precise`): what more, or less, it gives away.
+  var switches: [Consent] { get }
 
+  /// Which other switches of its own go with the turning of this one, on this machine.
+  func alsoTurned(with name: String, on: Bool) async -> [String: Bool]
   /// Whether it could answer now. Asked by `doctor`, `status` and the demo; never changes what is declared.
   func availability() async -> Availability
   /// Called once before the first invoke.
@@ -28,6 +32,8 @@ public protocol CapabilityModule: Sendable {
 
 extension CapabilityModule {
   public var permissions: [String] { [] }
+  public var switches: [Consent] { [] }
+  public func alsoTurned(with name: String, on: Bool) async -> [String: Bool] { [:] }
   public func start() async {}
   public func stop() async {}
   public func forget() async {}

@@ -1,7 +1,12 @@
+import Audio
+import Camera
+import CameraModule
 import Configuration
 import Conversation
 import DeviceModule
 import HealthModule
+import Location
+import LocationModule
 import NodeKit
 import NotifyModule
 import System
@@ -11,7 +16,8 @@ import TalkModule
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
-      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
+      CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
       HealthModule(desk: services.health),
     ]
     let device = DeviceModule(
@@ -22,7 +28,8 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), HealthDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), LocationDemonstration(),
+    CameraDemonstration(), HealthDemonstration(),
   ]
 }
 
@@ -35,7 +42,12 @@ struct Services: Sendable {
   let systemBus: SharedBus
   let notifier: Notifier
   let link = ActiveLink()
+  /// The machine's one microphone and speaker, which talking and clips share.
+  let sound: SoundSystem
   let talk: Talk
+  let locator: Locator
+  let location: LocationModule
+  let cameras: Cameras
   let health: HealthDesk
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
@@ -45,11 +57,19 @@ struct Services: Sendable {
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
+    sound = SoundSystem(AudioSettings(settings.audio))
+    talk = Talk.made(settings, instance, link, sound: sound, notifier: notifier, loop: loop)
+    cameras = Cameras(settings: CameraSettings(settings), loop: loop)
+    locator = Locator(settings.location, systemBus: systemBus)
+    location = LocationModule(
+      locator: locator, privacy: LocationModule.Privacy(settings.location), switches: switches,
+      sessions: LoginSessions(systemBus: systemBus))
     health = HealthDesk(.init(settings.health, instance, environment))
-    talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
   }
 
   func close() async {
+    await locator.close()
+    await cameras.close()
     await sessionBus.close()
     await systemBus.close()
   }

@@ -47,6 +47,7 @@ final class EchoChain: Sendable {
 enum Part: String {
   case echo = "as-echo"
   case blobNode = "as-blob-node"
+  case recogniser = "as-recogniser"
   case health = "as-health-reader"
 
   /// Until it is killed.
@@ -54,6 +55,7 @@ enum Part: String {
     do {
       switch self {
       case .echo: try await Self.echo()
+      case .recogniser: InstantRecogniser.run()
       case .health: try HealthProcess.play(arguments)
       case .blobNode: try await BlobNode.run(url: arguments[0], token: arguments[1], state: arguments[2])
       }

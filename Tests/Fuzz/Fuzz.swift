@@ -14,8 +14,12 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "health-rows": fuzzHealthRows,
   "health-zip": fuzzHealthZip,
   "http": fuzzHTTP,
+  "jpeg": fuzzJPEG,
   "json": fuzzJSON,
+  "location": fuzzLocation,
+  "recording": fuzzRecording,
   "setup-code": fuzzOffer,
+  "talk-events": fuzzTalkEvents,
   "time-zone": fuzzTimeZone,
   "websocket": fuzzWebSocket,
 ]
