@@ -143,7 +143,7 @@ struct HealthProcess {
       evidence.flatMap(\.remarks).allSatisfy({ $0.kind != .damage })
     else { throw BenchError("not read: \(evidence.flatMap(\.remarks))") }
     var usage = rusage()
-    getrusage(RUSAGE_SELF, &usage)
+    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
     func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
     // Not of rusage: that counts what the parent had at the fork.
     let peak = Machine.field("VmHWM", in: Files.text("/proc/self/status") ?? "").flatMap {
@@ -177,10 +177,10 @@ struct HealthProcess {
   /// Processor time of a program from start to end.
   static func seconds(_ program: String, _ arguments: [String]) throws -> Double {
     var before = rusage()
-    getrusage(RUSAGE_CHILDREN, &before)
+    getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &before)
     guard try Child(program, arguments).wait() == 0 else { throw BenchError("\(program) failed") }
     var after = rusage()
-    getrusage(RUSAGE_CHILDREN, &after)
+    getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &after)
     func total(_ usage: rusage) -> Double {
       Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
         / 1e6
