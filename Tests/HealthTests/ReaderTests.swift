@@ -161,6 +161,29 @@ import Testing
     process.waitUntilExit()
   }
 
+  @Test("a data base with a log that is at rest is read without a file beside it")
+  func restingDatabase() throws {
+    let folder = TemporaryFolder()
+    let path = folder("Gadgetbridge")
+    let script = """
+      import sqlite3, sys
+      c = sqlite3.connect(sys.argv[1])
+      c.execute('PRAGMA journal_mode=WAL')
+      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
+      c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:00") / 1000), 1, 33)')
+      c.commit(); c.close()
+      """
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = ["python3", "-c", script, path]
+    try process.run()
+    process.waitUntilExit()
+    let evidence = try HealthFiles(paths: [folder.path], zone: berlin).read(
+      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
+    #expect(evidence.flatMap(\.records).map(\.value) == [33], "\(evidence)")
+    #expect(Files.list(folder.path) == ["Gadgetbridge"])
+  }
+
   @Test("folders are searched to their depth, links in a circle and pipes do no harm, a file under two names is one")
   func folders() throws {
     let folder = TemporaryFolder()
