@@ -31,10 +31,10 @@ public final class Gathering {
 
   enum Reason: String, Sendable {
     case absurdTime = "with times that can't be"
-    case backward = "that end before they begin"
+    case backward = "with an end before the beginning"
     case absurdValue = "with values that can't be"
     case sentinel = "without a heart rate (0, 255)"
-    case tooLong = "that last too long"
+    case tooLong = "lasting too long"
     case nested = "inside others, which repeat what stands on its own"
     case overflow = "beyond what is kept of one file"
   }
@@ -116,7 +116,7 @@ public final class Gathering {
   /// What there is to be told, damage first.
   public func evidence(file: String, format: String) -> FileEvidence {
     let counts = leftOut.sorted { $0.key.rawValue < $1.key.rawValue }.map {
-      Remark(.leftOut, "\($0.value) record\($0.value == 1 ? "" : "s") \($0.key.rawValue) left out.")
+      Remark(.leftOut, "Left out: \($0.value) record\($0.value == 1 ? "" : "s") \($0.key.rawValue).")
     }
     return FileEvidence(
       file: file, format: format, sources: sources, records: records,

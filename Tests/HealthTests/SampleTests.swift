@@ -76,8 +76,8 @@ import Testing
         span: window.start..<window.end, now: at("2026-06-01 00:00")
       ).flatMap(\.remarks).map(\.sentence).joined(separator: "\n")
     }
-    #expect(try remarks("apple").contains("1 record inside others, which repeat what stands on its own left out."))
-    #expect(try remarks("apple").contains("with times that can't be left out."))
+    #expect(try remarks("apple").contains("Left out: 1 record inside others, which repeat what stands on its own."))
+    #expect(try remarks("apple").contains("with times that can't be."))
     let band = try remarks("gadgetbridge")
     #expect(band.contains("without a heart rate (0, 255)") && band.contains("2 records with times that can't be"))
     #expect(try remarks("fit").contains("Its checksum at byte") && remarks("fit").contains("Bytes after the end"))

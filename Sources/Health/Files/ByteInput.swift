@@ -128,7 +128,8 @@ final class FileInput: ByteInput {
   init(_ file: OpenFile, _ range: Range<Int64>? = nil) {
     self.file = file
     at = range?.lowerBound ?? 0
-    end = range?.upperBound ?? .max
+    // What is written behind its end meanwhile is of its next version; it could go on for ever.
+    end = range?.upperBound ?? file.size
   }
 
   func read(into buffer: UnsafeMutableRawBufferPointer) throws(HealthError) -> Int {

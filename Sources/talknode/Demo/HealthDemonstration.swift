@@ -65,7 +65,7 @@ struct HealthDemonstration: Demonstration {
   static func lateZone(_ now: Int64) -> (name: String, offset: Int, today: CivilDate) {
     let hour = Int(now % 86_400 / 3600)
     var offset = 22 - hour
-    if offset < -12 { offset += 24 }
+    if offset > 12 { offset -= 24 }
     let name = offset == 0 ? "UTC" : "Etc/GMT" + (offset > 0 ? "-" : "+") + "\(abs(offset))"
     return (name, offset, CivilDate(number: Int((now + Int64(offset) * 3600) / 86_400)))
   }
