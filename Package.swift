@@ -21,7 +21,8 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
   name: "talknode",
   products: [
-    .executable(name: "talknode", targets: ["talknode"])
+    .executable(name: "talknode", targets: ["talknode"]),
+    .executable(name: "talknode-encoder", targets: ["talknode-encoder"]),
   ],
   targets: [
     .executableTarget(
@@ -46,7 +47,10 @@ let package = Package(
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
-    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
+    room("Camera", ["EncoderProtocol", "System", "CLinux", "CV4L2", "CTurboJPEG"]),
+    // A program of its own, and the one that links media libraries.
+    .executableTarget(name: "talknode-encoder", dependencies: ["EncoderProtocol", "CAV"], swiftSettings: strict),
+    room("EncoderProtocol", []),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -61,6 +65,11 @@ let package = Package(
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
     .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
+    .systemLibrary(
+      name: "CAV",
+      providers: [
+        .apt(["libavcodec-dev", "libavformat-dev", "libavutil-dev", "libswresample-dev", "libswscale-dev"])
+      ]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
@@ -101,6 +110,7 @@ let package = Package(
         "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
         "TestSupport",
       ]),
+    tests("EncoderTests", ["Camera", "EncoderProtocol", "System", "TestSupport"]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
@@ -112,7 +122,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: ["EncoderProtocol", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -138,10 +148,13 @@ if let rooms = Context.environment["TALKNODE_ROOMS"] {
   let byName = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
   var kept: Set<String> = []
   var open = rooms.split(separator: " ").map(String.init)
+  // Programs that a suite runs and is not linked with.
+  let programs = ["EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder"]
   while let name = open.popLast() {
     guard let target = byName[name], kept.insert(name).inserted else { continue }
+    if let program = programs[name] { open.append(program) }
     for case .byNameItem(let dependency, _) in target.dependencies { open.append(dependency) }
   }
   package.targets.removeAll { !kept.contains($0.name) }
-  if !kept.contains("talknode") { package.products.removeAll() }
+  package.products.removeAll { !kept.contains($0.name) }
 }

@@ -6,6 +6,7 @@ import Glibc
 
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
+  "encoder": fuzzEncoder,
   "http": fuzzHTTP,
   "json": fuzzJSON,
   "setup-code": fuzzOffer,
