@@ -18,9 +18,9 @@ final class ActiveLink: Sendable {
 extension Talk {
   /// The conversation as the settings want it. Nothing of it is opened before somebody talks.
   static func made(
-    _ settings: Settings, _ instance: Instance, _ link: ActiveLink, notifier: Notifier, loop: EventLoop
+    _ settings: Settings, _ instance: Instance, _ link: ActiveLink, sound: SoundSystem, notifier: Notifier,
+    loop: EventLoop
   ) -> Talk {
-    let sound = SoundSystem(AudioSettings(settings.audio))
     var voice = Synthesizer.Options()
     voice.language = settings.talk.languageOrDefault.nonEmpty
     voice.voice = settings.voice.voiceOrDefault.nonEmpty
@@ -56,6 +56,19 @@ extension KeyTrigger {
     } catch {
       Log.warning("talk.key can't be used: \(error)")
       return nil
+    }
+  }
+}
+
+extension ShortcutTrigger {
+  /// The desktop's shortcut, when the settings ask for it. It presses straight into the conversation, like the key.
+  static func made(
+    _ section: TalkShortcutSettings, _ talk: Talk, address: Bus.Address, loop: EventLoop
+  ) -> ShortcutTrigger? {
+    if !section.useOrDefault { return nil }
+    let options = Options(keys: section.keysOrDefault.nonEmpty, tapThreshold: .milliseconds(section.tapOrDefault))
+    return ShortcutTrigger(options: options, address: address, loop: loop) { signal in
+      talk.assumeIsolated { $0.press(signal == .start ? .start : .stop) }
     }
   }
 }

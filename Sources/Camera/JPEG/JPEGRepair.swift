@@ -8,19 +8,19 @@ import Glibc
 ///
 /// Metadata (Exif, XMP, comments) is left out: it tells where, when and by which device a picture was taken, which nobody asked for. The
 /// orientation in it is kept aside.
-struct JPEGRepair: Sendable, Equatable {
+public struct JPEGRepair: Sendable, Equatable {
   /// The cleaned file.
-  let bytes: [UInt8]
-  let size: Size
+  public let bytes: [UInt8]
+  public let size: Size
   /// 1 (grey), 3 or 4.
-  let components: Int
+  public let components: Int
   /// How the picture is to be turned, 1…8 as Exif says it; 1 is upright.
-  let orientation: Int
+  public let orientation: Int
   /// Whether anything had to be changed.
-  let isChanged: Bool
+  public let isChanged: Bool
 
   /// Why bytes are no picture.
-  enum Damage: String, Error, Sendable, Equatable {
+  public enum Damage: String, Error, Sendable, Equatable {
     case tooSmall = "it is too small"
     case noStart = "it has no start"
     case noFrame = "it has no frame header"
@@ -36,7 +36,7 @@ struct JPEGRepair: Sendable, Equatable {
   private static let segmentLimit = 4096
 
   /// Cleans a frame.
-  init(_ frame: [UInt8]) throws(Damage) {
+  public init(_ frame: [UInt8]) throws(Damage) {
     guard frame.count >= Self.leastBytes else { throw .tooSmall }
     let result: Result<Scan, Damage> = frame.withUnsafeBufferPointer { bytes in
       Result { () throws(Damage) in

@@ -2,9 +2,11 @@
 ///
 /// Total and bounded: what lies between frames is skipped, a frame that ends without its end mark ends where the next begins, and one
 /// of over `frameLimit` bytes is dropped. Markers are followed, so that a thumbnail within a frame does not end it.
-struct JPEGSplitter {
+public struct JPEGSplitter: Sendable {
+  public init() {}
+
   /// The largest frame, in bytes.
-  static let frameLimit = 32 << 20
+  public static let frameLimit = 32 << 20
 
   private enum Place: Equatable {
     /// Before a frame's start mark.
@@ -22,17 +24,17 @@ struct JPEGSplitter {
   private var ready: [[UInt8]] = []
 
   /// Takes the next piece of the stream.
-  mutating func feed(_ bytes: [UInt8]) {
+  public mutating func feed(_ bytes: [UInt8]) {
     compact()
     buffer += bytes
     scan()
   }
 
   /// The next whole frame, in order.
-  mutating func next() -> [UInt8]? { ready.isEmpty ? nil : ready.removeFirst() }
+  public mutating func next() -> [UInt8]? { ready.isEmpty ? nil : ready.removeFirst() }
 
   /// The stream has ended: what is left of the last frame, which may be damaged; nil when nothing is. To be called when `next` is nil.
-  mutating func finish() -> [UInt8]? {
+  public mutating func finish() -> [UInt8]? {
     if let frame = next() { return frame }
     defer {
       buffer = []
@@ -81,24 +83,33 @@ struct JPEGSplitter {
       at += 2
       return true
     }
-    switch place {
-    case .outside: at += 2
-    case .scan where marker == 0 || (0xD0...0xD7).contains(marker): at += 2
-    case .markers where marker == 0 || marker == 0x01 || (0xD0...0xD7).contains(marker): at += 2
-    case .scan, .markers:
-      if marker == 0xD9 {
-        at += 2
-        cuts.append(start..<at)
-        place = .outside
-        return true
-      }
-      guard at + 3 < bytes.count else { return false }
-      let length = Int(bytes[at + 2]) << 8 | Int(bytes[at + 3])
-      let end = at + 2 + max(length, 2)
-      guard end <= bytes.count else { return false }
-      place = marker == 0xDA ? .scan : .markers
-      at = end
+    if marker == 0xD9 && place != .outside {
+      at += 2
+      cuts.append(start..<at)
+      place = .outside
+      return true
     }
+    guard place == .markers ? hasLength(marker) : place == .scan && mayFollowScan(marker) else {
+      at += 2
+      return true
+    }
+    guard at + 3 < bytes.count else { return false }
+    let length = Int(bytes[at + 2]) << 8 | Int(bytes[at + 3])
+    let end = at + 2 + max(length, 2)
+    guard end <= bytes.count else { return false }
+    place = marker == 0xDA ? .scan : .markers
+    at = end
     return true
   }
+
+  /// Whether a segment with a length follows (ISO/IEC 10918-1 Table B.1). What does not is damage or stands alone, and is passed over.
+  private static func hasLength(_ marker: UInt8) -> Bool {
+    switch marker {
+    case 0xC0...0xCF, 0xDA...0xDF, 0xE0...0xEF, 0xFE: true
+    default: false
+    }
+  }
+
+  /// Whether it can come after a scan: only tables and the next scan. In damaged data anything else would skip over whole frames.
+  private static func mayFollowScan(_ marker: UInt8) -> Bool { marker == 0xC4 || (0xDA...0xDD).contains(marker) }
 }

@@ -29,6 +29,11 @@ public struct Picture: Sendable {
     }
   }
 
+  /// Looks whether a frame is whole, and makes the picture of it. Throws `damaged`, `tooLarge`, `missing` or `formatUnsupported`.
+  public static func make(of frame: Frame, _ limits: Limits) throws(CameraError) -> Picture {
+    try make(of: try InspectedFrame(frame), limits)
+  }
+
   /// Makes the picture of a frame: the camera's own bytes when nothing has to be done to them, else upright, scaled, and encoded until it
   /// fits. Throws `damaged`, `tooLarge`, `missing` or `formatUnsupported`.
   static func make(of frame: InspectedFrame, _ limits: Limits) throws(CameraError) -> Picture {
