@@ -92,7 +92,9 @@ let package = Package(
         "System", "TestSupport", "LinkTestSupport",
       ]),
     // Run in the guest of `make test-vm`.
-    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests(
+      "TalkGuestTests",
+      ["DevGateway", "GatewayProtocol", "Speech", "Audio", "Triggers", "System", "TestSupport", "CUInput"]),
     tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
@@ -181,7 +183,10 @@ if let rooms = Context.environment["TALKNODE_ROOMS"] {
   var kept: Set<String> = []
   var open = rooms.split(separator: " ").map(String.init)
   // Programs that a suite runs and is not linked with.
-  let programs = ["EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder"]
+  let programs = [
+    "EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder", "TalkGuestTests": "talknode",
+    "talknode": "talknode-encoder",
+  ]
   while let name = open.popLast() {
     guard let target = byName[name], kept.insert(name).inserted else { continue }
     if let program = programs[name] { open.append(program) }

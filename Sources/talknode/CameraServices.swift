@@ -29,9 +29,11 @@ extension CameraSettings {
 
 /// What makes clips.
 enum ClipWriters {
-  /// The writer of one clip. Throws `missing` when the encoder is not installed.
-  static let make: @Sendable () throws(CameraError) -> any ClipWriter = { () throws(CameraError) in
-    throw CameraError(
-      .missing, "Clips need talknode-encoder, which is not installed.", remedy: "sudo make install")
+  /// Makes the writer of one clip: an encoder's process, which `loop` reads and feeds. It throws `missing` when the encoder is not installed.
+  static func make(on loop: EventLoop) -> @Sendable () throws(CameraError) -> any ClipWriter {
+    { () throws(CameraError) in
+      guard EncoderProcess.installedProgram() != nil else { throw EncoderProcess.notInstalled }
+      return EncoderProcess(loop: loop)
+    }
   }
 }

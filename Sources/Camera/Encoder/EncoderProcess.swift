@@ -58,6 +58,11 @@ public actor EncoderProcess: ClipWriter {
       .first { access($0, X_OK) == 0 }
   }
 
+  /// What there is to say where it is not.
+  public static let notInstalled = CameraError(
+    .missing, "Clips need talknode-encoder, which is not installed with this program.",
+    remedy: "Install all of TalkNode again: sudo make install")
+
   // MARK: ClipWriter
 
   public func begin(_ format: ClipFormat) async throws(CameraError) {
@@ -69,9 +74,7 @@ public actor EncoderProcess: ClipWriter {
     }
     guard let program else {
       isOver = true
-      throw CameraError(
-        .missing, "talknode-encoder, which makes clips, is not where this program is.",
-        remedy: "Install all of TalkNode again: sudo make install")
+      throw Self.notInstalled
     }
     reader = EncoderMessageReader(longest: EncoderReply.longest(maxBytes: format.maxBytes))
     do {
