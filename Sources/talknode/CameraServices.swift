@@ -30,7 +30,7 @@ extension CameraSettings {
 /// What makes clips.
 enum ClipWriters {
   /// The writer of one clip. Throws `missing` when the encoder is not installed.
-  static let make: @Sendable () throws(CameraError) -> any ClipWriter = { () throws(CameraError) in
+  static func make() throws(CameraError) -> any ClipWriter {
     throw CameraError(
       .missing, "Clips need talknode-encoder, which is not installed.", remedy: "sudo make install")
   }
