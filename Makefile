@@ -13,6 +13,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Where a user unit belongs depends on who installs: with the machine's packages, by hand for all, or for one person.
 UNIT_DIR ?= $(if $(filter /usr,$(PREFIX)),/usr/lib/systemd/user,$(if $(filter $(HOME)/%,$(PREFIX)),$(HOME)/.config/systemd/user,/etc/systemd/user))
+# Below share/, for bash, zsh and fish.
+COMPLETIONS := bash-completion/completions/talknode zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)/_talknode \
+  fish/vendor_completions.d/talknode.fish
+DESKTOP_FILE := org.talknode.TalkNode.desktop
 # Arguments for `make demo` and `make bench`: make demo ARGS=--live
 ARGS ?=
 
@@ -23,15 +27,9 @@ RELEASE := .build/release/talknode
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
-RUN_SUITE = $(SWIFT) test --skip-build --disable-xctest --filter "^$$suite\\." --skip "$(REAL_TIME)"
-QUIETLY := grep -vE '^. (Test|Suite|Test case) ("|[a-zA-Z]+\(|[A-Z][A-Za-z]*|passing).*(started|passed after)|^\[|^Building|^Build complete'
-# Sound in real time, on servers of the tests' own: right only on a machine that is not busy, so they are a target of their own.
-REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
-# Those of the guest have a kernel of their own.
-SUITES := $(filter-out %GuestTests,$(notdir $(wildcard Tests/*Tests)))
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-vm
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-speech test-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -46,22 +44,16 @@ test: packages-run packages-test unit-tests conformance ## everything that must 
 
 unit-tests: packages-run packages-test toolchain
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	@# One suite after the other: they run real programs against real deadlines, and two cores are soon busy. A suite that fails is run
-	@# again, a test at a time, twice at most, and has to pass then: what only a busy machine breaks is told from what is broken.
-	@for suite in $(SUITES); do \
-	  echo "$$suite"; $(RUN_SUITE) 2>&1 | $(QUIETLY) \
-	    || { echo "$$suite failed; once more, a test at a time"; $(RUN_SUITE) --no-parallel 2>&1 | $(QUIETLY); } \
-	    || { echo "$$suite failed; a last time"; $(RUN_SUITE) --no-parallel 2>&1 | $(QUIETLY); } || exit 1; done
-
-test-audio: packages-run packages-test toolchain ## sound in real time against PulseAudio, PipeWire and ALSA; wants a quiet machine
-	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	$(SWIFT) test --skip-build --disable-xctest --no-parallel --filter "$(REAL_TIME)"
+	@SWIFT="$(SWIFT)" Tests/run
 
 test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys of a kernel of their own, in QEMU
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	@Tests/Guest/test 2>&1 | $(QUIETLY)
+	@Tests/Guest/test
 
 # espeak-ng is one for a whole process: each of these tests has a process of its own.
+test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
+	Tests/Speech/test-speech
+
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done
@@ -75,19 +67,26 @@ $(RELEASE): $(SOURCES) | packages-build toolchain
 	$(SWIFT) build $(RELEASE_FLAGS) --product talknode
 	@touch $@
 
-install: $(RELEASE) ## install program, user unit and sample configuration (PREFIX=/usr/local, DESTDIR=)
+install: $(RELEASE) ## install program, user unit, manual, completions and sample configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
-	cp -r samples/speech "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)/share"/,applications man/man1 $(sort $(dir $(COMPLETIONS))))
+	sed 's|@bindir@|$(PREFIX)/bin|' config/$(DESKTOP_FILE) > "$(DESTDIR)$(PREFIX)/share/applications/$(DESKTOP_FILE)"
+	$(RELEASE) manual > "$(DESTDIR)$(PREFIX)/share/man/man1/talknode.1"
+	$(RELEASE) completions bash > "$(DESTDIR)$(PREFIX)/share/$(word 1,$(COMPLETIONS))"
+	$(RELEASE) completions zsh > "$(DESTDIR)$(PREFIX)/share/$(word 2,$(COMPLETIONS))"
+	$(RELEASE) completions fish > "$(DESTDIR)$(PREFIX)/share/$(word 3,$(COMPLETIONS))"
 	@echo "Start it with: systemctl --user daemon-reload && systemctl --user enable --now talknode"
 
 uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
-	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service" \
+	  $(addprefix "$(DESTDIR)$(PREFIX)/share"/,applications/$(DESKTOP_FILE) man/man1/talknode.1 $(COMPLETIONS))
 	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
 
 deb: $(RELEASE) ## a Debian package of the release build in .build
@@ -107,9 +106,17 @@ format: packages-build toolchain ## rewrite every source file in the project's f
 fuzz: packages-build toolchain ## each decoder of foreign bytes against libFuzzer for 60 s (SECONDS_EACH=60)
 	@Tests/Fuzz/run $(or $(SECONDS_EACH),60)
 
+SANITIZERS ?= thread address
 sanitize: packages-run packages-test toolchain ## the test suites under the thread and the address sanitizer
-	$(SWIFT) test --sanitize=thread --scratch-path .build-thread --disable-xctest -j $(JOBS)
-	$(SWIFT) test --sanitize=address --scratch-path .build-address --disable-xctest -j $(JOBS)
+	@# Reports go to files, those of programs that a test starts too: one of them fails the run, also when the tests pass.
+	@for sanitizer in $(SANITIZERS); do \
+	  scratch=$(CURDIR)/.build-$$sanitizer; reports=$$scratch/reports; rm -rf "$$reports"; mkdir -p "$$reports"; \
+	  echo "Building with the $$sanitizer sanitizer."; \
+	  $(SWIFT) build --build-tests --sanitize=$$sanitizer --scratch-path "$$scratch" -j $(JOBS) --quiet || exit 1; \
+	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
+	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || exit 1; \
+	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; exit 1; fi; \
+	  echo "$$sanitizer sanitizer: nothing found"; done
 
 conformance: packages-run packages-test $(VENV)/ready ## programs of other make against our gateway and our node
 	@$(SWIFT) build --product talknode -j $(JOBS) --quiet

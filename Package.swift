@@ -21,21 +21,23 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
   name: "talknode",
   products: [
-    .executable(name: "talknode", targets: ["talknode"])
+    .executable(name: "talknode", targets: ["talknode"]),
+    .executable(name: "talknode-encoder", targets: ["talknode-encoder"]),
   ],
   targets: [
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
-        "Speech",
-        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Configuration", "Crypto", "System",
+        "DevGateway", "TalkModule", "CameraModule", "LocationModule", "HealthModule", "DeviceModule", "NotifyModule",
+        "Triggers", "Conversation", "Speech", "Camera", "Audio", "Location", "Health", "NodeKit", "GatewayClient",
+        "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
+    room("HealthModule", ["NodeKit", "Health", "GatewayProtocol", "System"]),
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("LocationModule", ["NodeKit", "Location", "GatewayProtocol", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
     room("CameraModule", ["NodeKit", "Camera", "Audio", "GatewayProtocol", "Crypto", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
@@ -43,40 +45,60 @@ let package = Package(
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
+    room("Health", ["GatewayProtocol", "System", "CSQLite", "CZlib"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
+    room("Camera", ["EncoderProtocol", "System", "CLinux", "CV4L2", "CTurboJPEG"]),
+    // A program of its own, and the one that links media libraries.
+    .executableTarget(name: "talknode-encoder", dependencies: ["EncoderProtocol", "CAV"], swiftSettings: strict),
+    room("EncoderProtocol", []),
+    room("Location", ["System", "CGPS"]),
     room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
-    // Headers only: these are opened at run time when sound or speech is first asked for.
+    // Headers only: these are opened at run time when sound, speech or a place is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CGPS", providers: [.apt(["libgps-dev"])]),
     .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
     .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
+    .systemLibrary(
+      name: "CAV",
+      providers: [
+        .apt(["libavcodec-dev", "libavformat-dev", "libavutil-dev", "libswresample-dev", "libswscale-dev"])
+      ]),
+    .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
-    tests("TriggersTests", ["Triggers", "System"]),
+    tests(
+      "TalkTests",
+      [
+        "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "System", "TestSupport", "LinkTestSupport",
+      ]),
     // Run in the guest of `make test-vm`.
     tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
     tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
+    tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL", "TestSupport"]),
     .target(
       name: "LinkTestSupport",
       dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
@@ -92,18 +114,27 @@ let package = Package(
       ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("HealthTests", ["Health", "System", "TestSupport"]),
+    tests("HealthModuleTests", ["HealthModule", "Health", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
-    tests("AudioTests", ["Audio", "System"]),
+    tests("LocationTests", ["Location", "System", "TestSupport"]),
+    tests(
+      "LocationModuleTests", ["LocationModule", "Location", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("AudioTests", ["Audio", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
+        "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "Configuration", "Crypto", "System", "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
+        "System",
         "TestSupport",
       ]),
+    tests("EncoderTests", ["Camera", "EncoderProtocol", "System", "TestSupport"]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
     tests(
       "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
@@ -117,7 +148,11 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
+      dependencies: ["EncoderProtocol", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: [
+        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
+        "Transport", "Configuration", "System",
+      ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -127,8 +162,9 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System",
-        "CLinux", "CTurboJPEG",
+        "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
+        "Audio",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
@@ -144,10 +180,13 @@ if let rooms = Context.environment["TALKNODE_ROOMS"] {
   let byName = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
   var kept: Set<String> = []
   var open = rooms.split(separator: " ").map(String.init)
+  // Programs that a suite runs and is not linked with.
+  let programs = ["EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder"]
   while let name = open.popLast() {
     guard let target = byName[name], kept.insert(name).inserted else { continue }
+    if let program = programs[name] { open.append(program) }
     for case .byNameItem(let dependency, _) in target.dependencies { open.append(dependency) }
   }
   package.targets.removeAll { !kept.contains($0.name) }
-  if !kept.contains("talknode") { package.products.removeAll() }
+  package.products.removeAll { !kept.contains($0.name) }
 }

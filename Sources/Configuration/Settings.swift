@@ -6,18 +6,24 @@ public struct Settings: Sendable {
   public var signs = SignSettings()
   public var talk = TalkSettings()
   public var talkKey = TalkKeySettings()
+  public var talkShortcut = TalkShortcutSettings()
   public var audio = AudioSection()
   public var voice = VoiceSettings()
+  public var location = LocationSettings()
   public var camera = CameraSection()
   public var cameraSources = NamedSections<CameraSourceSection>()
+  public var health = HealthSection()
 
   public init() {}
 
   /// In the order of the sample file.
   public static let sections: [SectionDeclaration] = [
     SectionDeclaration(\.node), SectionDeclaration(\.log), SectionDeclaration(\.gateway), SectionDeclaration(\.signs),
-    SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.audio), SectionDeclaration(\.voice),
+    SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.talkShortcut),
+    SectionDeclaration(\.audio), SectionDeclaration(\.voice),
+    SectionDeclaration(\.location),
     SectionDeclaration(\.camera), SectionDeclaration(named: \.cameraSources),
+    SectionDeclaration(\.health),
   ]
 
   /// Every setting with what holds for it, in the order of the declarations.

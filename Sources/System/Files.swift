@@ -78,8 +78,21 @@ public enum Files {
     if mkdir(path, mode) != 0 && errno != EEXIST { throw SystemError("mkdir \(path)", code: errno) }
   }
 
+  /// The absolute path without links; nil when nothing is there.
+  public static func resolved(_ path: String) -> String? {
+    guard let resolved = realpath(path, nil) else { return nil }
+    defer { free(resolved) }
+    return String(cString: resolved)
+  }
+
   /// Whether something is at `path`.
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+  /// Whether a folder is at `path`, or a link to one.
+  public static func isFolder(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
 
   /// The names in a folder, sorted, without `.` and `..`; none when it can't be read.
   public static func list(_ folder: String) -> [String] {

@@ -4,6 +4,9 @@ import CameraModule
 import Configuration
 import Conversation
 import DeviceModule
+import HealthModule
+import Location
+import LocationModule
 import NodeKit
 import NotifyModule
 import System
@@ -13,8 +16,9 @@ import TalkModule
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
-      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
       CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
+      HealthModule(desk: services.health),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -24,7 +28,8 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), CameraDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), LocationDemonstration(),
+    CameraDemonstration(), HealthDemonstration(),
   ]
 }
 
@@ -40,7 +45,10 @@ struct Services: Sendable {
   /// The machine's one microphone and speaker, which talking and clips share.
   let sound: SoundSystem
   let talk: Talk
+  let locator: Locator
+  let location: LocationModule
   let cameras: Cameras
+  let health: HealthDesk
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -52,9 +60,15 @@ struct Services: Sendable {
     sound = SoundSystem(AudioSettings(settings.audio))
     talk = Talk.made(settings, instance, link, sound: sound, notifier: notifier, loop: loop)
     cameras = Cameras(settings: CameraSettings(settings), loop: loop)
+    locator = Locator(settings.location, systemBus: systemBus)
+    location = LocationModule(
+      locator: locator, privacy: LocationModule.Privacy(settings.location), switches: switches,
+      sessions: LoginSessions(systemBus: systemBus))
+    health = HealthDesk(.init(settings.health, instance, environment))
   }
 
   func close() async {
+    await locator.close()
     await cameras.close()
     await sessionBus.close()
     await systemBus.close()

@@ -6,11 +6,14 @@ import Glibc
 
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
+  "encoder": fuzzEncoder,
   "http": fuzzHTTP,
   "jpeg": fuzzJPEG,
   "json": fuzzJSON,
+  "location": fuzzLocation,
   "recording": fuzzRecording,
   "setup-code": fuzzOffer,
+  "talk-events": fuzzTalkEvents,
   "websocket": fuzzWebSocket,
 ]
 

@@ -33,6 +33,9 @@ public struct TalkSettings: SettingsSection {
   public var cues: Bool?
   public var cuesOrDefault: Bool { cues ?? true }
 
+  public var showTranscript: Bool?
+  public var showTranscriptOrDefault: Bool { showTranscript ?? false }
+
   /// In seconds.
   public var longest: Int?
   public var longestOrDefault: Int { longest ?? 300 }
@@ -71,6 +74,9 @@ public struct TalkSettings: SettingsSection {
     .flag(
       "cues", \.cues, default: \.cuesOrDefault,
       "Whether the start and the end of a capture, and trouble, are heard as short tones."),
+    .flag(
+      "show_transcript", \.showTranscript, default: \.showTranscriptOrDefault,
+      "Whether a notification shows what is understood, while it is said. Others who see the screen can read it."),
     .integer(
       "longest", \.longest, default: \.longestOrDefault, range: 5...300, unit: "seconds",
       "A capture that nobody ends is ended after this time; what was said until then is sent."),

@@ -1,14 +1,15 @@
-/// The one table of what the program can be told. Parsing, help and the manual are made from it.
+/// The one table of what the program can be told. Parsing, help, the manual and the shells' completions are made from it.
 enum Table {
   static let verbs: [Verb] =
     [
       RunCommand.verb, PairCommand.verb, StatusCommand.verb,
       GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
       CameraCommand.list, CameraCommand.snap, CameraCommand.clip,
-      InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
+      InvokeCommand.verb, LocationCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
-      IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
+      HealthCommand.verb, IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
-      DemoCommand.verb, DevGatewayCommand.verb, VersionCommand.verb, HelpCommand.verb,
-    ] + PushToTalkCommand.verbs
+      DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, CompletionsCommand.verb, ManualCommand.verb,
+      VersionCommand.verb, HelpCommand.verb,
+    ] + PushToTalkCommand.verbs + [BindCommand.verb] + AudioCommand.verbs
 }

@@ -44,12 +44,14 @@ enum DoctorCommand {
     findings += state(context.instance)
     let layers = LayeredSettings(from: context.sources)
     var modules: [ModuleState]?
+    var transcribers: [JSON]?
     do throws(Failure) {
       if let client = try await context.daemon(loop) {
         // The daemon knows better: it may run in another session, with another bus and other rights.
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
-        if let status { findings += link(status) }
+        transcribers = try? await client.call(.talk(.transcribers), timeout: .seconds(30)).array
+        if let status { findings += link(status) + triggers(status) }
       } else {
         findings.append(
           Finding(.note, "daemon", "talknode is not running.", remedy: "systemctl --user start talknode"))
@@ -63,8 +65,14 @@ enum DoctorCommand {
     } else {
       let services = context.services(loop, settings: layers.settings)
       states = await ModuleState.all(Modules.all(layers.settings, services))
+      transcribers = await services.talk.transcriberFindings().map(\.json)
+      await services.talk.close()
       await services.close()
     }
+    let located = context.services(loop, settings: layers.settings)
+    findings += await location(located.locator)
+    await located.close()
+    findings += Self.transcribers(transcribers ?? [])
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
     findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
@@ -159,6 +167,26 @@ enum DoctorCommand {
           .note, command.command, "The gateway withholds it (\(command.reason.rawValue)).", remedy: command.remedy))
     }
     return findings
+  }
+
+  /// Who turns speech into text: the first that can, and what it is good for. The others stand by, or say what they lack.
+  static func transcribers(_ found: [JSON]) -> [Finding] {
+    let used = found.firstIndex { $0["ready"]?.bool == true }
+    var findings = found.enumerated().map { index, one in
+      let name = "transcriber \(one["name"]?.string ?? "")"
+      let detail = one["detail"]?.string ?? ""
+      if index == used { return Finding(.ok, name, "is used: \(detail)") }
+      if one["ready"]?.bool == true { return Finding(.ok, name, "stands by: \(detail)") }
+      return Finding(used == nil ? .note : .ok, name, "can't be used: \(detail)", remedy: one["remedy"]?.string)
+    }
+    if used == nil {
+      findings.append(Finding(.note, "transcriber", "Nobody can turn speech into text: what is said is kept as sound."))
+    }
+    return findings
+  }
+
+  static func triggers(_ status: NodeStatus) -> [Finding] {
+    status.triggers.map { Finding($0.isReady ? .ok : .note, $0.name, $0.detail, remedy: $0.remedy) }
   }
 
   static func capabilities(_ states: [ModuleState], _ switches: [CapabilityState]) -> [Finding] {

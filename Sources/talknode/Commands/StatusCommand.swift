@@ -11,7 +11,7 @@ enum StatusCommand {
       """
       Without --json and with --follow each change is one short line. With --json each is one object: link.missing lists the \
       approvals that are awaited, with the command for the gateway host; link.withheld the commands that the gateway keeps back, \
-      and why.
+      and why; text and class are for a bar (waybar: "return-type": "json").
       """
     ], run: run)
 
@@ -57,6 +57,13 @@ enum StatusCommand {
     add("gateway", "\(link.url)" + (link.serverVersion.map { "  (OpenClaw \($0))" } ?? ""))
     add("node", socket(link.node, nowMs, terminal))
     add("operator", socket(link.operator, nowMs, terminal))
+    switch status.talkPath {
+    case .full: break
+    case .reduced:
+      let missing = link.missing.first { $0.kind == .operator }.map { "; it lacks \($0.what)" } ?? ""
+      add("talking", "by the node connection alone: this machine recognises and speaks" + missing)
+    case .none: add("talking", "what is said is kept until a gateway is connected (talknode ptt last)")
+    }
     for approval in link.missing {
       add("missing", "\(terminal.styled(approval.what, .warning)), for \(span(nowMs - approval.sinceMs))")
       add("", "on the gateway host: \(approval.command)")

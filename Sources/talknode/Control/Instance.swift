@@ -32,14 +32,12 @@ struct Instance: Sendable, Equatable {
 
   var lockFile: String { state + "/daemon.lock" }
   var switches: String { state + "/switches.json" }
+  var healthIndex: String { state + "/health.index" }
   var audit: String { state + "/audit.jsonl" }
 
   /// Resolves links as far as the path exists, so that one folder has one name.
   private static func absolute(_ path: String) -> String {
-    if let resolved = realpath(path, nil) {
-      defer { free(resolved) }
-      return String(cString: resolved)
-    }
+    if let resolved = Files.resolved(path) { return resolved }
     guard let slash = path.lastIndex(of: "/") else {
       return absolute(".") + (path == "." ? "" : "/" + path)
     }

@@ -59,6 +59,7 @@ struct Demo: Sendable {
       await node.stop()
       await gateway.stop()
     }
+    await stage.enter(node, gateway)
     let url = await gateway.url
     tell(.gateway(url))
     try await introduce(node, to: gateway)
@@ -95,7 +96,7 @@ struct Demo: Sendable {
   }
 
   private func startGateway(_ modules: [any CapabilityModule]) async throws(Failure) -> DevGateway {
-    var options = DevGateway.Options()
+    var options = await stage.gatewayOptions
     options.autoApprove = false
     options.allow = modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed }.map(\.name)
     let gateway = DevGateway(options: options, loop: loop)
@@ -184,6 +185,7 @@ struct Demo: Sendable {
         remedy: remedy, milliseconds: began.map { (Monotonic.now() - $0).milliseconds } ?? 0)
     }
     if let skip { return outcome(.skipped, skip.reason, remedy: skip.remedy) }
+    await step.before()
     let began = Monotonic.now()
     let meanwhile = Task { await step.meanwhile() }
     defer { meanwhile.cancel() }
