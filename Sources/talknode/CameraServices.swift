@@ -27,11 +27,20 @@ extension CameraSettings {
   }
 }
 
-/// What makes clips.
+/// What makes clips: a process of its own for each.
 enum ClipWriters {
-  /// The writer of one clip. Throws `missing` when the encoder is not installed.
-  static func make() throws(CameraError) -> any ClipWriter {
+  static func maker(_ loop: EventLoop) -> @Sendable () throws(CameraError) -> any ClipWriter {
+    { () throws(CameraError) in
+      try check()
+      return EncoderProcess(loop: loop)
+    }
+  }
+
+  /// Throws `missing` when the encoder is not installed.
+  static func check() throws(CameraError) {
+    if EncoderProcess.installedProgram() != nil { return }
     throw CameraError(
-      .missing, "Clips need talknode-encoder, which is not installed.", remedy: "sudo make install")
+      .missing, "talknode-encoder, which makes clips, is not where this program is.",
+      remedy: "Install all of TalkNode again: sudo make install")
   }
 }

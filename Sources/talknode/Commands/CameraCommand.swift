@@ -90,7 +90,7 @@ enum CameraCommand {
       let sound = arguments.has(silent) ? nil : SoundSystem(AudioSettings(settings.audio))
       let clip: Clip
       do throws(CameraError) {
-        let writer = try ClipWriters.make()
+        let writer = try ClipWriters.maker(cameras.loop)()
         clip = try await cameras.clip(request, to: writer, sound: await microphone(sound, terminal))
       } catch {
         await sound?.close()
