@@ -27,13 +27,18 @@ extension CameraSettings {
   }
 }
 
-/// What makes clips.
+/// What makes clips: a process of its own for each.
 enum ClipWriters {
-  /// Makes the writer of one clip: an encoder's process, which `loop` reads and feeds. It throws `missing` when the encoder is not installed.
-  static func make(on loop: EventLoop) -> @Sendable () throws(CameraError) -> any ClipWriter {
+  static func maker(_ loop: EventLoop) -> @Sendable () throws(CameraError) -> any ClipWriter {
     { () throws(CameraError) in
-      guard EncoderProcess.installedProgram() != nil else { throw EncoderProcess.notInstalled }
+      try check()
       return EncoderProcess(loop: loop)
     }
+  }
+
+  /// Throws `missing` when the encoder is not installed.
+  static func check() throws(CameraError) {
+    if EncoderProcess.installedProgram() != nil { return }
+    throw EncoderProcess.notInstalled
   }
 }
