@@ -55,11 +55,10 @@ struct ClipGuestTests {
     let flash = Flash()
     // White for the fifth of each second that begins with it.
     let feeder = try Feeder(size: size, rate: 20) { now in
-      let second = now / 1_000_000_000 * 1_000_000_000
-      guard now - second < 200_000_000 else { return dark }
+      guard now % 1_000_000_000 < 200_000_000 else { return dark }
+      // Known at once, and until the next frame at least.
+      flash.add(now..<(now + 60_000_000))
       return white
-    } shown: { frame, time, next in
-      if frame == white { flash.add(time..<next) }
     }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)
     #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })

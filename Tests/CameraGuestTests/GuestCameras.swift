@@ -94,11 +94,8 @@ final class Feeder: Sendable {
     }
   }
 
-  /// Shows what `frame` gives for each moment (nanoseconds of the monotonic clock); `shown` learns from when until when it was seen.
-  init(
-    size: Size, rate: Double, frame: @escaping @Sendable (UInt64) -> [UInt8],
-    shown: @escaping @Sendable ([UInt8], UInt64, UInt64) -> Void = { _, _, _ in }
-  ) throws {
+  /// Shows what `frame` gives for each moment (nanoseconds of the monotonic clock), from then on.
+  init(size: Size, rate: Double, frame: @escaping @Sendable (UInt64) -> [UInt8]) throws {
     let descriptor = open(Self.node, O_RDWR | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemError("open \(Self.node)", code: errno) }
     var format = v4l2_format()
@@ -114,12 +111,8 @@ final class Feeder: Sendable {
       throw SystemError("set the format of \(Self.node)", code: -code)
     }
     let isStarted = startThread(name: "feeder") { [flag, isOver] in
-      var last: (frame: [UInt8], time: UInt64)?
       while !flag.sleep(.nanoseconds(Int64(1e9 / rate))) {
-        let now = Monotonic.nanoseconds()
-        if let last { shown(last.frame, last.time, now) }
-        let next = frame(now)
-        last = (next, now)
+        let next = frame(Monotonic.nanoseconds())
         _ = write(descriptor, next, next.count)
       }
       close(descriptor)
