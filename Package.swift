@@ -166,7 +166,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
       dependencies: [
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
         "Audio",
-        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
