@@ -13,6 +13,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Where a user unit belongs depends on who installs: with the machine's packages, by hand for all, or for one person.
 UNIT_DIR ?= $(if $(filter /usr,$(PREFIX)),/usr/lib/systemd/user,$(if $(filter $(HOME)/%,$(PREFIX)),$(HOME)/.config/systemd/user,/etc/systemd/user))
+# Below share/, for bash, zsh and fish.
+COMPLETIONS := bash-completion/completions/talknode zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)/_talknode \
+  fish/vendor_completions.d/talknode.fish
+DESKTOP_FILE := org.talknode.TalkNode.desktop
 # Arguments for `make demo` and `make bench`: make demo ARGS=--live
 ARGS ?=
 
@@ -23,11 +27,9 @@ RELEASE := .build/release/talknode
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
-# Sound in real time, on servers of the tests' own: right only on a machine that is not busy, so they are a target of their own.
-REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-speech test-vm
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-speech test-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -42,11 +44,7 @@ test: packages-run packages-test unit-tests conformance ## everything that must 
 
 unit-tests: packages-run packages-test toolchain
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	@SWIFT="$(SWIFT)" SKIP="$(REAL_TIME)" Tests/run
-
-test-audio: packages-run packages-test toolchain ## sound in real time against PulseAudio, PipeWire and ALSA; wants a quiet machine
-	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	$(SWIFT) test --skip-build --disable-xctest --no-parallel --filter "$(REAL_TIME)"
+	@SWIFT="$(SWIFT)" Tests/run
 
 test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys of a kernel of their own, in QEMU
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
@@ -69,21 +67,26 @@ $(RELEASE): $(SOURCES) | packages-build toolchain
 	$(SWIFT) build $(RELEASE_FLAGS) --product talknode
 	@touch $@
 
-install: $(RELEASE) ## install program, user unit and sample configuration (PREFIX=/usr/local, DESTDIR=)
+install: $(RELEASE) ## install program, user unit, manual, completions and sample configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
-	install -D -m 644 config/talknode.desktop "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
 	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)/share"/,applications man/man1 $(sort $(dir $(COMPLETIONS))))
+	sed 's|@bindir@|$(PREFIX)/bin|' config/$(DESKTOP_FILE) > "$(DESTDIR)$(PREFIX)/share/applications/$(DESKTOP_FILE)"
+	$(RELEASE) manual > "$(DESTDIR)$(PREFIX)/share/man/man1/talknode.1"
+	$(RELEASE) completions bash > "$(DESTDIR)$(PREFIX)/share/$(word 1,$(COMPLETIONS))"
+	$(RELEASE) completions zsh > "$(DESTDIR)$(PREFIX)/share/$(word 2,$(COMPLETIONS))"
+	$(RELEASE) completions fish > "$(DESTDIR)$(PREFIX)/share/$(word 3,$(COMPLETIONS))"
 	@echo "Start it with: systemctl --user daemon-reload && systemctl --user enable --now talknode"
 
 uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
-	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service"
-	rm -f "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service" \
+	  $(addprefix "$(DESTDIR)$(PREFIX)/share"/,applications/$(DESKTOP_FILE) man/man1/talknode.1 $(COMPLETIONS))
 	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
 
 deb: $(RELEASE) ## a Debian package of the release build in .build
@@ -110,7 +113,7 @@ sanitize: packages-run packages-test toolchain ## the test suites under the thre
 	  scratch=$(CURDIR)/.build-$$sanitizer; reports=$$scratch/reports; rm -rf "$$reports"; mkdir -p "$$reports"; \
 	  echo "Building with the $$sanitizer sanitizer."; \
 	  $(SWIFT) build --build-tests --sanitize=$$sanitizer --scratch-path "$$scratch" -j $(JOBS) --quiet || exit 1; \
-	  SWIFT="$(SWIFT)" SKIP="$(REAL_TIME)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
+	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
 	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || exit 1; \
 	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; exit 1; fi; \
 	  echo "$$sanitizer sanitizer: nothing found"; done

@@ -27,14 +27,9 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
-        "Conversation", "Speech", "Audio",
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health", "Conversation", "Speech", "Audio",
-        "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
-        "Speech",
-        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Configuration", "Crypto", "System",
+        "DevGateway", "TalkModule", "CameraModule", "LocationModule", "HealthModule", "DeviceModule", "NotifyModule",
+        "Triggers", "Conversation", "Speech", "Camera", "Audio", "Location", "Health", "NodeKit", "GatewayClient",
+        "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
@@ -84,17 +79,16 @@ let package = Package(
       "TalkTests",
       [
         "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
-        "System",
-        "TestSupport", "LinkTestSupport",
+        "System", "TestSupport", "LinkTestSupport",
       ]),
-    tests("TriggersTests", ["Triggers", "System"]),
     // Run in the guest of `make test-vm`.
     tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
     tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
+    tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
-    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
+    tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL", "TestSupport"]),
     .target(
       name: "LinkTestSupport",
       dependencies: ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport"],
@@ -116,17 +110,19 @@ let package = Package(
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
-    tests("AudioTests", ["Audio", "System"]),
     tests("LocationTests", ["Location", "System", "TestSupport"]),
     tests(
       "LocationModuleTests", ["LocationModule", "Location", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("AudioTests", ["Audio", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
       [
-        "talknode", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport", "Configuration",
-        "Crypto",
-        "System", "TestSupport",
+        "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "Configuration", "Crypto", "System", "TestSupport",
+        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
+        "System",
+        "TestSupport",
       ]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
     tests(
@@ -142,9 +138,9 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
     .executableTarget(
       name: "talknode-fuzz",
       dependencies: [
-        "LocationModule", "Location", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System",
+        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
+        "Transport", "Configuration", "System",
       ],
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -154,13 +150,9 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "LocationModule", "Location", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Crypto",
-        "System", "CLinux",
-        "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
-        "CLinux",
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
-        "CTurboJPEG",
+        "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
+        "Audio",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -1,6 +1,10 @@
 /// A microphone or a speaker, as a backend lists it.
 public struct AudioDevice: Sendable, Equatable {
-  public enum Direction: String, Sendable { case input, output }
+  public enum Direction: String, Sendable {
+    case input, output
+    /// What a person calls such a device.
+    public var noun: String { self == .input ? "microphone" : "speaker" }
+  }
 
   /// How it is attached, as far as the backend knows.
   public enum Connection: String, Sendable {
@@ -46,7 +50,7 @@ public struct AudioDevice: Sendable, Equatable {
 extension Array where Element == AudioDevice {
   /// The device that a person means by `wanted`: an exact name, else the only one with it in its name or label in any case. With
   /// nil the default one; a monitor is never taken for a microphone unless it is named.
-  func chosen(_ wanted: String?, _ direction: AudioDevice.Direction) -> AudioDevice? {
+  public func chosen(_ wanted: String?, _ direction: AudioDevice.Direction) -> AudioDevice? {
     let candidates = filter { $0.direction == direction }
     guard let wanted else {
       let real = candidates.filter { !$0.isMonitor }

@@ -6,6 +6,7 @@ public struct Settings: Sendable {
   public var signs = SignSettings()
   public var talk = TalkSettings()
   public var talkKey = TalkKeySettings()
+  public var talkShortcut = TalkShortcutSettings()
   public var audio = AudioSection()
   public var voice = VoiceSettings()
   public var location = LocationSettings()
@@ -18,7 +19,8 @@ public struct Settings: Sendable {
   /// In the order of the sample file.
   public static let sections: [SectionDeclaration] = [
     SectionDeclaration(\.node), SectionDeclaration(\.log), SectionDeclaration(\.gateway), SectionDeclaration(\.signs),
-    SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.audio), SectionDeclaration(\.voice),
+    SectionDeclaration(\.talk), SectionDeclaration(\.talkKey), SectionDeclaration(\.talkShortcut),
+    SectionDeclaration(\.audio), SectionDeclaration(\.voice),
     SectionDeclaration(\.location),
     SectionDeclaration(\.camera), SectionDeclaration(named: \.cameraSources),
     SectionDeclaration(\.health),

@@ -48,7 +48,8 @@ public struct DayReckoning: Sendable {
       for record in file.records where record.end >= around.lowerBound && record.start < around.upperBound {
         guard Int(record.source) < renumbered.count, isOfUse(record) else { continue }
         let same = HealthRecord(
-          record.kind, source: renumbered[Int(record.source)], start: record.start, end: record.end, value: record.value,
+          record.kind, source: renumbered[Int(record.source)], start: record.start, end: record.end,
+          value: record.value,
           lane: record.lane)
         here[same, default: 0] += 1
       }
@@ -95,7 +96,9 @@ public struct DayReckoning: Sendable {
       bySource[record.source, default: []].append(Stretch(range: range(record), steps: record.value))
     }
     for (source, stretches) in counted() { bySource[source, default: []] += stretches }
-    bySource = bySource.filter { $0.value.contains { $0.range.overlaps(window.start..<max(window.start + 1, window.end)) } }
+    bySource = bySource.filter {
+      $0.value.contains { $0.range.overlaps(window.start..<max(window.start + 1, window.end)) }
+    }
     let workout = records.filter { $0.kind == .workoutSteps }
     if bySource.isEmpty {
       for record in workout {

@@ -121,4 +121,3 @@ public final class Gathering {
       remarks: remarks.sorted { $0.kind.rawValue < $1.kind.rawValue } + counts)
   }
 }
-

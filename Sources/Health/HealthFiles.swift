@@ -117,7 +117,8 @@ private struct Reading {
         told = try self.told(file, remembers: index != nil)
         if !file.isUnchanged {
           told.memory = nil
-          told.evidence.append(failed(HealthError(.changed, "It is being written just now; some of it may be missing.")))
+          told.evidence.append(
+            failed(HealthError(.changed, "It is being written just now; some of it may be missing.")))
         }
       }
       if let memory = told.memory { index?.remember(path, file.identity, memory) }
@@ -215,7 +216,8 @@ private struct Reading {
     }
     if let damage = archive.damage { told.evidence.append(failed(damage)) }
     if isWhole {
-      told.memory = told.evidence.isEmpty
+      told.memory =
+        told.evidence.isEmpty
         ? .nothing : .evidence(told.evidence, since: span.lowerBound - Gathering.margin)
     }
     return told

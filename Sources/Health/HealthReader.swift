@@ -29,7 +29,8 @@ public enum HealthFormats {
     guard let dot = lower.lastIndex(of: "."), lower[dot...].dropFirst().allSatisfy(\.isLetter) else {
       return lower.contains("gadgetbridge")
     }
-    return ["xml", "zip", "db", "sqlite", "sqlite3", "json", "csv", "tcx", "fit"].contains(String(lower[dot...].dropFirst()))
+    return ["xml", "zip", "db", "sqlite", "sqlite3", "json", "csv", "tcx", "fit"].contains(
+      String(lower[dot...].dropFirst()))
       || lower.contains("gadgetbridge")
   }
 }

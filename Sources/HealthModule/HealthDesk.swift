@@ -48,7 +48,9 @@ public actor HealthDesk {
   public nonisolated func availability() -> Availability {
     let places = options.paths.joined(separator: ", ")
     let remedy = "Put an export there, or name its place: [health] files in the settings (talknode config sample)"
-    if options.paths.contains(where: { Files.exists($0) && (Files.list($0).contains { !$0.hasPrefix(".") } || !Files.isFolder($0)) }) {
+    if options.paths.contains(where: {
+      Files.exists($0) && (Files.list($0).contains { !$0.hasPrefix(".") } || !Files.isFolder($0))
+    }) {
       return .ready
     }
     return .absent(reason: "There are no health files in \(places.isEmpty ? "the settings" : places).", remedy: remedy)
@@ -76,7 +78,9 @@ public actor HealthDesk {
     stop?.raise()
     await last?.value
     guard let index = options.index else { return }
-    do { try Files.removeTree(index) } catch { Log.error("The index of the health files could not be removed: \(error).") }
+    do { try Files.removeTree(index) } catch {
+      Log.error("The index of the health files could not be removed: \(error).")
+    }
   }
 
   private nonisolated func reckon(_ window: DayWindow, _ evidence: [FileEvidence]) -> DayReckoning {
@@ -95,9 +99,10 @@ public actor HealthDesk {
       if flag.isRaised { return result.finish() }
       await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
         let hasStarted = startThread(name: "health") {
-          result.yield(Result { () throws(HealthError) in
-            try files.read(span: span, now: now, isCancelled: { flag.isRaised })
-          })
+          result.yield(
+            Result { () throws(HealthError) in
+              try files.read(span: span, now: now, isCancelled: { flag.isRaised })
+            })
           done.resume()
         }
         if !hasStarted { done.resume() }

@@ -8,7 +8,8 @@ import System
 public struct HealthModule: CapabilityModule {
   public static let consent = Consent(
     name: "health",
-    allows: "Agents may read today's steps, sleep, resting heart rate and workouts, as sums; the model's provider sees them.",
+    allows:
+      "Agents may read today's steps, sleep, resting heart rate and workouts, as sums; the model's provider sees them.",
     refusalCode: "HEALTH_ACCESS_DISABLED")
 
   public let capability: Capability = "health"

@@ -12,7 +12,7 @@ actor GeoClueClient {
   private static let client = "org.freedesktop.GeoClue2.Client"
   private static let location = "org.freedesktop.GeoClue2.Location"
   /// Under which a person finds us in the desktop's privacy settings.
-  static let desktopID = "talknode"
+  static let desktopID = "org.talknode.TalkNode"
   /// Without an agent of the desktop GetClient is never answered.
   static let agentPatience: Duration = .seconds(2)
 

@@ -33,9 +33,10 @@ actor HelperTranscriber: Transcriber {
     session = HelperSession(settings: settings)
   }
 
-  // The timer belongs to the loop.
-  isolated deinit {
-    if let timer { loop.cancel(timer) }
+  // The timer belongs to the loop. Not `isolated deinit`: with optimisation, Swift 6.3 ends with “circular reference” in modules that
+  // use such an actor.
+  deinit {
+    if let timer { loop.perform { [loop] in loop.cancel(timer) } }
     if let process { Task { await process.end() } }
   }
 

@@ -78,6 +78,13 @@ public enum Files {
     if mkdir(path, mode) != 0 && errno != EEXIST { throw SystemError("mkdir \(path)", code: errno) }
   }
 
+  /// The absolute path without links; nil when nothing is there.
+  public static func resolved(_ path: String) -> String? {
+    guard let resolved = realpath(path, nil) else { return nil }
+    defer { free(resolved) }
+    return String(cString: resolved)
+  }
+
   /// Whether something is at `path`.
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 

@@ -32,6 +32,17 @@ final class Listener: @unchecked Sendable {
     token = loop.watch(descriptor, .readable) { [weak self] _ in self?.acceptSome(accepted) }
   }
 
+  /// Hands each new descriptor to `server`, an actor on this loop; once that is gone they are closed.
+  func start<Server: Actor>(for server: Server, welcome: @escaping @Sendable (isolated Server, Int32) -> Void) {
+    start { [weak server] connection in
+      guard let server else {
+        Glibc.close(connection)
+        return
+      }
+      server.assumeIsolated { welcome($0, connection) }
+    }
+  }
+
   func close() {
     if isClosed { return }
     isClosed = true

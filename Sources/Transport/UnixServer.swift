@@ -57,15 +57,7 @@ public actor UnixServer {
   }
 
   /// Begins to accept.
-  public func start() {
-    listener.start { [weak self] descriptor in
-      guard let self else {
-        close(descriptor)
-        return
-      }
-      self.assumeIsolated { $0.welcome(descriptor) }
-    }
-  }
+  public func start() { listener.start(for: self) { $0.welcome($1) } }
 
   /// Stops listening, removes the socket, ends all connections, and returns when their handlers have ended, after 2 s at most.
   public func stop() async {

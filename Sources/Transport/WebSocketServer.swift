@@ -70,15 +70,7 @@ public actor WebSocketServer {
   deinit { loop.perform { [listener] in listener.close() } }
 
   /// Begins to accept.
-  public func start() {
-    listener.start { [weak self] descriptor in
-      guard let self else {
-        close(descriptor)
-        return
-      }
-      self.assumeIsolated { $0.welcome(descriptor) }
-    }
-  }
+  public func start() { listener.start(for: self) { $0.welcome($1) } }
 
   /// Stops listening, says goodbye (1001) to all sockets, and returns when their handlers have ended, after 4 s at most.
   public func stop() async {

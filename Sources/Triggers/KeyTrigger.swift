@@ -49,6 +49,17 @@ public actor KeyTrigger {
   /// The devices that are watched, by name.
   public var devices: [String] { keyboards.values.map(\.keyboard.name).sorted() }
 
+  /// How it stands, for a person.
+  public var state: TriggerState {
+    if keyboards.isEmpty {
+      let error = refusal ?? notFound
+      return TriggerState(name: "talk key", isReady: false, detail: error.summary, remedy: error.remedy)
+    }
+    return TriggerState(
+      name: "talk key", isReady: true, detail: "\(options.key) of \(devices.joined(separator: ", ")) talks.",
+      remedy: nil)
+  }
+
   /// Begins to watch, and goes on looking for keyboards that come later. The error, if any, says why none is watched at this moment.
   @discardableResult
   public func start() -> TriggerError? {
@@ -71,7 +82,7 @@ public actor KeyTrigger {
   private var notFound: TriggerError {
     TriggerError(
       .notFound, "No input device \(options.device.map { "\"\($0)\" " } ?? "")has \(options.key).",
-      remedy: "Plug it in, or choose another in [talk.key]: `talknode doctor` lists the devices.")
+      remedy: "Plug it in, or choose another in [talk.key]; /proc/bus/input/devices lists them.")
   }
 
   // MARK: Finding keyboards

@@ -1,5 +1,5 @@
-/// Triggers: what starts and ends a capture by hand: keys read from evdev. They say "start" and "stop"; what that means is the
-/// conversation's business.
+/// Triggers: what starts and ends a capture by hand: keys read from evdev, and a shortcut of the desktop. They say "start" and "stop"; what
+/// that means is the conversation's business.
 import System
 
 /// Why a trigger can't work, and what to do.
@@ -22,6 +22,25 @@ public struct TriggerError: Error, Sendable, Equatable, CustomStringConvertible 
 }
 
 /// What a trigger tells: a person wants to talk, or has ended.
+/// How a trigger stands, for a person.
+public struct TriggerState: Sendable, Equatable {
+  /// `talk key` or `talk shortcut`.
+  public let name: String
+  /// Whether it works now.
+  public let isReady: Bool
+  /// One sentence.
+  public let detail: String
+  /// What to do when it does not work.
+  public let remedy: String?
+
+  public init(name: String, isReady: Bool, detail: String, remedy: String?) {
+    self.name = name
+    self.isReady = isReady
+    self.detail = detail
+    self.remedy = remedy
+  }
+}
+
 public enum TriggerSignal: Sendable, Equatable {
   case start
   case stop

@@ -1,3 +1,4 @@
+import Audio
 import GatewayClient
 import Transport
 
@@ -14,6 +15,18 @@ extension Failure {
       case .timeout, .connectionLost, .tooManyRequests, .cancelled: .temporary
       case .protocolViolation: .protocolError
       default: .failed
+      }
+    self.init(error.code.rawValue, error.summary, remedy: error.remedy, exit: exit)
+  }
+
+  init(_ error: AudioError) {
+    let exit: ExitStatus =
+      switch error.code {
+      case .microphoneBusy, .speakerBusy, .deviceBusy, .deviceStuck, .deviceLost: .temporary
+      case .notPermitted: .noPermission
+      case .formatUnsupported, .formatHeaderless, .damaged, .tooLong: .data
+      case .stopped: .interrupted
+      default: .unavailable
       }
     self.init(error.code.rawValue, error.summary, remedy: error.remedy, exit: exit)
   }

@@ -34,9 +34,11 @@ actor Node {
   private var pump: Task<Void, Never>?
   private var talkPump: Task<Void, Never>?
   private var talkKey: KeyTrigger?
+  private var talkShortcut: ShortcutTrigger?
   private var talkPhase = TalkNotice.Phase.idle
   private var observers: [UInt64: AsyncStream<NodeStatus>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
+  private var lastTold: NodeStatus?
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) throws(Failure) {
     do throws(LinkError) {
@@ -75,6 +77,9 @@ actor Node {
     }
     talkKey = KeyTrigger.made(settings.talkKey, services.talk, loop: loop)
     if let problem = await talkKey?.start() { Log.warning("The talk key does not work yet. \(problem)") }
+    talkShortcut = ShortcutTrigger.made(
+      settings.talkShortcut, services.talk, address: services.sessionBus.address, loop: loop)
+    await talkShortcut?.start()
     await connect()
   }
 
@@ -82,6 +87,7 @@ actor Node {
   func stop() async {
     talkPump?.cancel()
     await talkKey?.stop()
+    await talkShortcut?.stop()
     await disconnect()
     await router.stop()
     await services.close()
@@ -187,8 +193,13 @@ actor Node {
   func status() -> NodeStatus {
     NodeStatus(
       version: Version.number, pid: getpid(), startedAtMs: startedAtMs, state: instance.state, deviceID: identity.id,
-      displayName: settings.node.displayNameOrDefault, link: linkStatus, talk: talkPhase,
+      displayName: settings.node.displayNameOrDefault, link: linkStatus, talk: talkPhase, triggers: triggers,
       capabilities: CapabilityState.all(router.modules, switches))
+  }
+
+  /// They are on this actor's loop.
+  private var triggers: [TriggerState] {
+    [talkKey?.assumeIsolated { $0.state }, talkShortcut?.assumeIsolated { $0.state }].compactMap { $0 }
   }
 
   /// The status now and at each change; who is slow gets the newest.
@@ -225,6 +236,8 @@ actor Node {
 
   private func changed() {
     let status = status()
+    if status == lastTold { return }
+    lastTold = status
     for observer in observers.values { observer.yield(status) }
   }
 

@@ -2,6 +2,7 @@ import Conversation
 import GatewayClient
 import GatewayProtocol
 import NodeKit
+import Triggers
 
 /// What `talknode status` shows. Never a token, never what was said.
 struct NodeStatus: Sendable, Equatable {
@@ -17,6 +18,8 @@ struct NodeStatus: Sendable, Equatable {
   var link: LinkStatus?
   /// What push-to-talk is doing; never what is said.
   var talk = TalkNotice.Phase.idle
+  /// The key and the shortcut that start a capture, those that the settings name.
+  var triggers: [TriggerState] = []
   var capabilities: [CapabilityState]
 
   /// Both sockets are up and all three approvals given.
@@ -52,13 +55,20 @@ struct NodeStatus: Sendable, Equatable {
     return link?.node.isConnected == true ? .reduced : .none
   }
 
-  /// Keys that stay.
+  /// One word, for a bar's colours: what a capture is doing, else `ready`, `waiting` for an approval, or `offline`.
+  var word: String {
+    if talk != .idle { return talk.rawValue }
+    if isReady { return "ready" }
+    return link.map { $0.node.isConnected || !$0.missing.isEmpty } ?? false ? "waiting" : "offline"
+  }
+
+  /// Keys that stay. `text` and `class` are what waybar and others show.
   var json: JSON {
     .object(present: [
       "version": .string(version), "pid": .int(Int64(pid)), "startedAtMs": .int(startedAtMs), "state": .string(state),
       "deviceId": .string(deviceID), "displayName": .string(displayName), "ready": .bool(isReady),
-      "summary": .string(sentence), "talk": .string(talk.rawValue),
-      "talkPath": .string(talkPath.rawValue), "link": link?.json,
+      "summary": .string(sentence), "text": .string(sentence), "class": .string(word), "talk": .string(talk.rawValue),
+      "talkPath": .string(talkPath.rawValue), "link": link?.json, "triggers": .array(triggers.map(\.json)),
       "capabilities": .array(capabilities.map(\.json)),
     ])
   }
@@ -73,14 +83,16 @@ struct NodeStatus: Sendable, Equatable {
       state: json["state"]?.string ?? "", deviceID: deviceID, displayName: json["displayName"]?.string ?? "",
       link: json["link"].flatMap(LinkStatus.init(json:)),
       talk: json["talk"]?.string.flatMap(TalkNotice.Phase.init(rawValue:)) ?? .idle,
+      triggers: (json["triggers"]?.array ?? []).compactMap(TriggerState.init(json:)),
       capabilities: (json["capabilities"]?.array ?? []).compactMap(CapabilityState.init(json:)))
   }
 
   init(
     version: String, pid: Int32, startedAtMs: Int64, state: String, deviceID: String, displayName: String,
-    link: LinkStatus?, talk: TalkNotice.Phase = .idle, capabilities: [CapabilityState]
+    link: LinkStatus?, talk: TalkNotice.Phase = .idle, triggers: [TriggerState] = [], capabilities: [CapabilityState]
   ) {
     self.talk = talk
+    self.triggers = triggers
     self.version = version
     self.pid = pid
     self.startedAtMs = startedAtMs
@@ -89,6 +101,19 @@ struct NodeStatus: Sendable, Equatable {
     self.displayName = displayName
     self.link = link
     self.capabilities = capabilities
+  }
+}
+
+extension TriggerState {
+  var json: JSON {
+    .object(present: [
+      "name": .string(name), "ready": .bool(isReady), "detail": .string(detail), "remedy": remedy.map(JSON.string),
+    ])
+  }
+
+  init?(json: JSON) {
+    guard let name = json["name"]?.string, let isReady = json["ready"]?.bool else { return nil }
+    self.init(name: name, isReady: isReady, detail: json["detail"]?.string ?? "", remedy: json["remedy"]?.string)
   }
 }
 

@@ -60,6 +60,19 @@ extension KeyTrigger {
   }
 }
 
+extension ShortcutTrigger {
+  /// The desktop's shortcut, when the settings ask for it. It presses straight into the conversation, like the key.
+  static func made(
+    _ section: TalkShortcutSettings, _ talk: Talk, address: Bus.Address, loop: EventLoop
+  ) -> ShortcutTrigger? {
+    if !section.useOrDefault { return nil }
+    let options = Options(keys: section.keysOrDefault.nonEmpty, tapThreshold: .milliseconds(section.tapOrDefault))
+    return ShortcutTrigger(options: options, address: address, loop: loop) { signal in
+      talk.assumeIsolated { $0.press(signal == .start ? .start : .stop) }
+    }
+  }
+}
+
 extension AudioSettings {
   init(_ section: AudioSection) {
     let backend: Backend =

@@ -6,6 +6,8 @@ actor TranscriptSign {
   private let notifier: Notifier
   /// The notification that is changed; 0 = none yet.
   private var number: UInt32 = 0
+  /// Counts captures: a note that was on its way when one ended is not the next one's to change.
+  private var captures = 0
   private var wanted: Notifier.Note?
   private var isShowing = false
 
@@ -17,7 +19,9 @@ actor TranscriptSign {
     case .partial(let text): show("Listening", text)
     case .trouble(let sentence): show("TalkNode", sentence)
     // The next capture has a notification of its own; this one goes by itself.
-    case .phase(.idle): number = 0
+    case .phase(.idle):
+      number = 0
+      captures += 1
     case .phase, .level: break
     }
   }
@@ -35,7 +39,11 @@ actor TranscriptSign {
       while var next = wanted {
         wanted = nil
         next.replaces = number
-        do throws(DBusError) { number = try await notifier.show(next) } catch {
+        do throws(DBusError) {
+          let capture = captures
+          let shown = try await notifier.show(next)
+          if capture == captures { number = shown }
+        } catch {
           Log.once("transcript sign", .warning, "What is understood can't be shown: \(error.message)")
         }
       }

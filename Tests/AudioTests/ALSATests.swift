@@ -1,62 +1,12 @@
 import Audio
 import Glibc
 import System
+import TestSupport
 import Testing
 
-/// ALSA's own configuration with devices for these tests. The system's file comes first in the list, or the plug-ins are unknown.
-private enum Configuration {
-  static let folder = temporaryFolder()
-
-  static let isSet: Bool = {
-    let text = """
-      pcm.at_server {
-        @args [ SERVER DEVICE ]
-        @args.SERVER { type string }
-        @args.DEVICE { type string }
-        type pulse
-        server $SERVER
-        device $DEVICE
-      }
-      pcm.only44 {
-        @args [ SERVER DEVICE ]
-        @args.SERVER { type string }
-        @args.DEVICE { type string }
-        type plug
-        slave {
-          pcm { type pulse server $SERVER device $DEVICE }
-          rate 44100
-          channels 2
-          format S16_LE
-        }
-      }
-      pcm.to_file {
-        @args [ PATH ]
-        @args.PATH { type string }
-        type file
-        file $PATH
-        format "raw"
-        slave.pcm "null"
-      }
-      pcm.from_file {
-        @args [ PATH ]
-        @args.PATH { type string }
-        type file
-        file "/dev/null"
-        infile $PATH
-        format "raw"
-        slave.pcm "null"
-      }
-      """
-    try? Files.writeAtomically(Array(text.utf8), to: folder + "/asound.conf")
-    setenv("ALSA_CONFIG_PATH", "/usr/share/alsa/alsa.conf:\(folder)/asound.conf", 1)
-    atexit { try? Files.removeTree(Configuration.folder) }
-    return true
-  }()
-}
-
-@Suite("ALSA")
+@Suite("ALSA", .serialized)
 struct ALSATests {
-  init() { #expect(Configuration.isSet) }
+  init() { #expect(ALSAConfiguration.isSet) }
 
   private func system(_ change: (inout AudioSettings) -> Void) -> SoundSystem {
     var settings = AudioSettings(backend: .alsa)
@@ -71,13 +21,13 @@ struct ALSATests {
   @Test("a tone is captured through a plug-in device at the rate that was asked for")
   func capture() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = system { $0.input = device("at_server", server, "microphone") }
     let lease = try await sound.microphone.lease(for: "a test")
     let capture = try await lease.capture(.init(rate: 8000))
     #expect(capture.format.rate == 48_000)
     let listener = Listener(capture)
-    try await eventually("a second of tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("a second of tone") { listener.now.nonZero > 8000 }
     await lease.release()
     tone.end()
     let heard = await listener.whole()
@@ -89,14 +39,14 @@ struct ALSATests {
   @Test("a device that refuses 16 kHz and 48 kHz is opened at 44.1 kHz stereo, says so, and 16 kHz is heard")
   func refusedRate() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = system { $0.input = device("only44", server, "microphone") }
     let lease = try await sound.microphone.lease(for: "a test")
     let capture = try await lease.capture()
     #expect(capture.format == AudioFormat(.s16le, rate: 44_100, channels: 2))
     #expect(capture.reason.contains("refused 48000 Hz"))
     let listener = Listener(capture)
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 12_000 }
+    try await eventually("tone") { listener.now.nonZero > 12_000 }
     await lease.release()
     tone.end()
     #expect(abs(PCM(Array(listener.now.samples.suffix(6000)), rate: 16_000).hertz - 440) < 3)
@@ -114,15 +64,9 @@ struct ALSATests {
     #expect(report.startLatency != nil)
     // How soundly an ALSA device sleeps can't be known, so it is always given time to wake.
     #expect(report.preRoll.duration == .milliseconds(200))
-    try await eventually("the end is recorded") {
-      let sound = recording.sound
-      guard let loud = sound.loudRange else { return false }
-      return loud.upperBound < sound.samples.count - 4800
-    }
-    let heard = recording.sound
-    let loud = try #require(heard.loudRange)
-    #expect(abs(Double(loud.count) / 48_000 - 0.8) < 0.03)
-    #expect(abs(PCM(Array(heard.samples[loud]), rate: 48_000).hertz - 600) < 3)
+    let heard = try await recording.ending(of: 0.8)
+    #expect(abs(heard.secondsOfTone(0.5) - 0.8) < 0.05)
+    #expect(abs(heard.hertz - 600) < 3)
     await lease.release()
   }
 
@@ -135,7 +79,6 @@ struct ALSATests {
       await failure { () throws(AudioError) in try await lease.play(PCM.tone(600, seconds: 20, rate: 48_000)) }
     }
     try await eventually("it plays") { try await server.pactl("list", "short", "sink-inputs").contains("native") }
-    try await Task.sleep(for: .milliseconds(300))
     await sound.speaker.hush()
     #expect(await playing.value?.code == .stopped)
     try await eventually("it is closed") { try await !server.pactl("list", "short", "sink-inputs").contains("native") }
@@ -145,17 +88,16 @@ struct ALSATests {
 
   @Test("what is played is what was given, sample by sample")
   func exact() async throws {
-    let path = temporaryFolder()
-    defer { try? Files.removeTree(path) }
+    let folder = TemporaryFolder()
     let sound = system {
-      $0.output = "to_file:PATH='\(path)/out.raw'"
+      $0.output = "to_file:PATH='\(folder("out.raw"))'"
       $0.preRoll = .zero
     }
     let lease = try await sound.speaker.lease(for: "a test")
     let tone = PCM(int16: PCM.tone(600, seconds: 0.5, rate: 48_000).int16, rate: 48_000)
     try await lease.play(tone)
     await lease.release()
-    let bytes = try Files.read(path + "/out.raw")
+    let bytes = try Files.read(folder("out.raw"))
     let written = bytes.withUnsafeBytes { AudioFormat(.s16le, rate: 48_000, channels: 2).mono($0) }
     #expect(Array(written.prefix(tone.samples.count)) == tone.samples)
     #expect(written.dropFirst(tone.samples.count).allSatisfy { $0 == 0 })
@@ -163,26 +105,31 @@ struct ALSATests {
 
   @Test("a device faster than its reader: the oldest sound is dropped, the reader is told, memory stays bounded")
   func overflow() async throws {
-    let path = temporaryFolder()
-    defer { try? Files.removeTree(path) }
+    let folder = TemporaryFolder()
     let tone = PCM.tone(600, seconds: 60, rate: 48_000)
-    try Files.writeAtomically(AudioFormat(.s16le, rate: 48_000, channels: 2).bytes(tone.samples), to: path + "/in.raw")
+    try Files.writeAtomically(AudioFormat(.s16le, rate: 48_000, channels: 2).bytes(tone.samples), to: folder("in.raw"))
     // A file as a device is not paced: it gives a minute of sound in a moment.
-    let sound = system { $0.input = "from_file:PATH='\(path)/in.raw'" }
+    let sound = system { $0.input = "from_file:PATH='\(folder("in.raw"))'" }
     let lease = try await sound.microphone.lease(for: "a test")
     let capture = try await lease.capture(.init(rate: 16_000, bound: .seconds(1)))
-    try await Task.sleep(for: .milliseconds(500))
-    await lease.release()
     var lost = Duration.zero
     var heard = 0
-    for try await event in capture {
+    func take(_ event: Capture.Event) {
       switch event {
       case .notice(.overflow(let duration)): lost += duration
       case .chunk(let chunk): heard += chunk.samples.count
       case .notice: break
       }
     }
-    #expect(lost > .zero)
+    var iterator = capture.makeAsyncIterator()
+    // A reader that takes a hundredth of what comes.
+    try await eventually("the reader is told what it lost") {
+      if let event = try await iterator.next() { take(event) }
+      return lost > .zero
+    }
+    await lease.release()
+    heard = 0
+    while let event = try await iterator.next() { take(event) }
     #expect(heard <= 16_000)
   }
 
@@ -206,21 +153,21 @@ struct ALSATests {
   @Test("the server behind a plug-in crashes and is started again in mid-capture: the capture goes on")
   func serverRestart() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = system {
       $0.input = device("at_server", server, "microphone")
       $0.returnGrace = .seconds(20)
     }
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     await server.server.crash()
     tone.end()
-    try await eventually("the loss is said") { !listener.now.notices.isEmpty }
-    let before = listener.now.samples.count
+    try await eventually("the loss is said") { !listener.now.comings.isEmpty }
+    let before = listener.now.nonZero
     try await server.server.start()
-    let second = try server.playTone(880)
-    try await eventually("it goes on") { listener.now.samples.dropFirst(before).filter { $0 != 0 }.count > 8000 }
+    let second = try await server.playTone(880)
+    try await eventually("it goes on") { listener.now.nonZero > before + 8000 }
     await lease.release()
     second.end()
     #expect(await listener.whole().error == nil)
@@ -230,18 +177,18 @@ struct ALSATests {
   func hangs() async throws {
     let server = try await TestServer()
     let process = try #require(server.server.processID)
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = system {
       $0.input = device("at_server", server, "microphone")
       $0.returnGrace = .milliseconds(500)
     }
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     kill(process, SIGSTOP)
     let heard = await listener.whole()
     #expect(heard.error?.code == .deviceLost)
-    #expect(heard.samples.filter { $0 != 0 }.count > 8000)
+    #expect(heard.nonZero > 8000)
     let again = await failure { () throws(AudioError) in _ = try await lease.capture() }
     #expect(again?.code == .deviceStuck)
     kill(process, SIGCONT)

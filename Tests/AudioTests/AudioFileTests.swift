@@ -1,21 +1,21 @@
 import Audio
 import System
+import TestSupport
 import Testing
 
 @Suite("Sound files")
 struct AudioFileTests {
   /// A tone in a file made by another program.
   private func file(_ kind: String, _ arguments: [String] = [], rate: Int = 44_100) async throws -> [UInt8] {
-    let folder = temporaryFolder()
-    defer { try? Files.removeTree(folder) }
+    let folder = TemporaryFolder()
     let tone = PCM.tone(500, seconds: 1, rate: rate, amplitude: 0.5)
-    try Files.writeAtomically(AudioFile.wav(tone), to: folder + "/in.wav")
+    try Files.writeAtomically(AudioFile.wav(tone), to: folder("in.wav"))
     // Debian's sox has no MP3 and no Opus encoder.
     let encoder =
       kind == "mp3" ? ["lame", "--quiet"] + arguments : kind == "opus" ? ["opusenc", "--quiet"] : ["sox"]
     let options = kind == "mp3" || kind == "opus" ? [] : arguments
-    _ = try await output(of: encoder + ["\(folder)/in.wav"] + options + ["\(folder)/out.\(kind)"])
-    return try Files.read(folder + "/out.\(kind)")
+    _ = try await output(of: encoder + [folder("in.wav")] + options + [folder("out.\(kind)")])
+    return try Files.read(folder("out.\(kind)"))
   }
 
   @Test(
@@ -44,13 +44,12 @@ struct AudioFileTests {
 
   @Test("a file of ours is read by another program, and by ourselves without a change")
   func writesWAV() async throws {
-    let folder = temporaryFolder()
-    defer { try? Files.removeTree(folder) }
+    let folder = TemporaryFolder()
     let tone = PCM(int16: PCM.tone(300, seconds: 0.25, rate: 24_000).int16, rate: 24_000)
     let bytes = AudioFile.wav(tone)
     #expect(try await AudioFile.decode(bytes) == tone)
-    try Files.writeAtomically(bytes, to: folder + "/ours.wav")
-    let said = try await output(of: ["soxi", folder + "/ours.wav"])
+    try Files.writeAtomically(bytes, to: folder("ours.wav"))
+    let said = try await output(of: ["soxi", folder("ours.wav")])
     #expect(said.contains("24000") && said.contains("16-bit") && said.contains("6000 samples"))
   }
 
@@ -98,7 +97,7 @@ struct AudioFileTests {
   @Test("damaged files end in an error or in sound, never in a crash or without end")
   func damage() async throws {
     let seed = UInt64.random(in: 0...UInt64.max)
-    var random = Seeded(seed)
+    var random = SeededRandom(seed: seed)
     for (kind, rate) in [("wav", 8000), ("flac", 8000), ("ogg", 8000), ("mp3", 16_000)] {
       let whole = try await file(kind, rate: rate)
       for round in 0..<60 {

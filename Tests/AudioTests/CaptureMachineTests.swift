@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Audio
@@ -170,7 +171,7 @@ struct CaptureMachineTests {
   @Test("whatever happens in whatever order: it ends once, only after a close, and then does nothing any more")
   func random() {
     let seed = UInt64.random(in: 0...UInt64.max)
-    var random = Seeded(seed)
+    var random = SeededRandom(seed: seed)
     let errors = [Self.busy, Self.none, Self.unplugged, Self.refused]
     for round in 0..<3000 {
       var machine = CaptureMachine()

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Audio
@@ -34,7 +35,7 @@ struct OwnershipTests {
   @Test("over random takings and releases there is never more than one holder, and every ticket is new")
   func random() {
     let seed = UInt64.random(in: 0...UInt64.max)
-    var random = Seeded(seed)
+    var random = SeededRandom(seed: seed)
     var ownership = Ownership()
     var tickets: [Ownership.Ticket] = []
     var current: Ownership.Ticket?

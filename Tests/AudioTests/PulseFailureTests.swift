@@ -3,7 +3,7 @@ import Glibc
 import System
 import Testing
 
-@Suite("What goes wrong with a microphone at a sound server")
+@Suite("What goes wrong with a microphone at a sound server", .serialized)
 struct PulseFailureTests {
   static let remap =
     "module-remap-source source_name=microphone master=mic_in.monitor source_properties=device.description=Microphone"
@@ -49,19 +49,19 @@ struct PulseFailureTests {
       "load-module module-null-sink sink_name=mic_in rate=44100 channels=2 format=s32le norewinds=1",
       "load-module \(Self.remap)", "set-default-source microphone",
     ])
-    let tone = try server.playTone(rate: 44_100)
+    let tone = try await server.playTone(rate: 44_100)
     let sound = server.system()
     let lease = try await sound.microphone.lease(for: "a test")
     let capture = try await lease.capture()
     #expect(capture.format == AudioFormat(.s32le, rate: 44_100, channels: 2))
     #expect(capture.reason.contains("44100 Hz, 2 channels") && capture.reason.contains("converted to 16000 Hz"))
     let listener = Listener(capture)
-    try await eventually("half a second of tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("half a second of tone") { listener.now.nonZero > 8000 }
     await lease.release()
     tone.end()
     let heard = await listener.whole()
     #expect(abs(PCM(Array(heard.samples.suffix(6000)), rate: 16_000).hertz - 440) < 3)
-    #expect(abs(Level(heard.samples.suffix(6000)).peak - 0.5) < 0.03)
+    #expect(abs(PCM(Array(heard.samples.suffix(6000)), rate: 16_000).amplitude - 0.5) < 0.03)
     await sound.close()
   }
 
@@ -71,14 +71,14 @@ struct PulseFailureTests {
     let sound = server.system()
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("the silence is said") { listener.now.notices.contains(.silent) }
-    #expect(listener.now.notices == [.reopenedBecauseSilent, .silent])
-    let tone = try server.playTone()
-    try await eventually("the sound is said") { listener.now.notices.contains(.soundReturned) }
+    try await eventually("the silence is said") { listener.now.comings.contains(.silent) }
+    #expect(listener.now.comings == [.reopenedBecauseSilent, .silent])
+    let tone = try await server.playTone()
+    try await eventually("the sound is said") { listener.now.comings.contains(.soundReturned) }
     await lease.release()
     tone.end()
     let heard = await listener.whole()
-    #expect(heard.notices == [.reopenedBecauseSilent, .silent, .soundReturned])
+    #expect(heard.comings == [.reopenedBecauseSilent, .silent, .soundReturned])
     #expect(heard.error == nil)
     // The zeros were delivered too, and positions go on over the second opening.
     #expect(heard.samples.count > 2 * 16_000)
@@ -93,16 +93,16 @@ struct PulseFailureTests {
   @Test("unplugged in mid-capture and plugged in again: what was heard is kept, and the capture goes on")
   func returns() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = server.system { $0.returnGrace = .seconds(20) }
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     try await server.pactl("unload-module", "module-remap-source")
-    try await eventually("the loss is said") { !listener.now.notices.isEmpty }
-    let before = listener.now.samples.count
-    guard case .interrupted(let error) = listener.now.notices[0] else {
-      Issue.record("\(listener.now.notices)")
+    try await eventually("the loss is said") { !listener.now.comings.isEmpty }
+    let before = listener.now.count
+    guard case .interrupted(let error) = listener.now.comings[0] else {
+      Issue.record("\(listener.now.comings)")
       return
     }
     #expect(error.code == .deviceLost && error.summary.contains("Microphone"))
@@ -110,17 +110,17 @@ struct PulseFailureTests {
     let other = ["load-module", "module-remap-source", "source_name=other", "master=mic_in.monitor"]
     _ = try await output(of: ["pactl", "-s", server.address] + other)
     try await Task.sleep(for: .milliseconds(600))
-    #expect(listener.now.samples.count == before)
+    #expect(listener.now.count == before)
     _ = try await output(
       of: ["pactl", "-s", server.address, "load-module"] + Self.remap.split(separator: " ").map { "\($0)" })
-    try await eventually("it goes on") { listener.now.samples.count > before + 8000 }
+    try await eventually("it goes on") { listener.now.count > before + 8000 }
     await lease.release()
     tone.end()
     let heard = await listener.whole()
     #expect(heard.error == nil)
-    #expect(heard.notices.count == 2)
-    guard case .resumed(let gap) = heard.notices.last else {
-      Issue.record("\(heard.notices)")
+    #expect(heard.comings.count == 2)
+    guard case .resumed(let gap) = heard.comings.last else {
+      Issue.record("\(heard.comings)")
       return
     }
     #expect(gap > .milliseconds(600))
@@ -131,17 +131,17 @@ struct PulseFailureTests {
   @Test("unplugged for good: everything heard before is delivered, then the end is said")
   func lost() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = server.system { $0.returnGrace = .milliseconds(600) }
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     try await server.pactl("unload-module", "module-remap-source")
     let heard = await listener.whole()
     tone.end()
     #expect(heard.error?.code == .deviceLost)
     #expect(heard.error?.summary.contains("what was heard until then is kept") == true)
-    #expect(heard.samples.filter { $0 != 0 }.count > 8000)
+    #expect(heard.nonZero > 8000)
     // The microphone can be taken again, and says what is the matter.
     let again = await failure { () throws(AudioError) in _ = try await lease.capture() }
     #expect(again?.code == .deviceNotFound)
@@ -152,23 +152,23 @@ struct PulseFailureTests {
   @Test("the sound server crashes and is started again in mid-capture: the capture goes on")
   func serverRestart() async throws {
     let server = try await TestServer()
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let sound = server.system { $0.returnGrace = .seconds(20) }
     let lease = try await sound.microphone.lease(for: "a test")
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     await server.server.crash()
     tone.end()
-    try await eventually("the loss is said") { !listener.now.notices.isEmpty }
-    let before = listener.now.samples.count
+    try await eventually("the loss is said") { !listener.now.comings.isEmpty }
+    let before = listener.now.nonZero
     try await server.server.start()
-    let second = try server.playTone(880)
-    try await eventually("it goes on") { listener.now.samples.dropFirst(before).filter { $0 != 0 }.count > 8000 }
+    let second = try await server.playTone(880)
+    try await eventually("it goes on") { listener.now.nonZero > before + 8000 }
     await lease.release()
     second.end()
     let heard = await listener.whole()
     #expect(heard.error == nil)
-    #expect(heard.notices.count == 2)
+    #expect(heard.comings.count == 2)
     #expect(abs(PCM(Array(heard.samples.suffix(6000)), rate: 16_000).hertz - 880) < 5)
     await sound.close()
   }
@@ -180,15 +180,15 @@ struct PulseFailureTests {
     let process = try #require(server.server.processID)
     let sound = server.system { $0.returnGrace = .milliseconds(500) }
     let lease = try await sound.microphone.lease(for: "a test")
-    let tone = try server.playTone()
+    let tone = try await server.playTone()
     let listener = Listener(try await lease.capture())
-    try await eventually("tone") { listener.now.samples.filter { $0 != 0 }.count > 8000 }
+    try await eventually("tone") { listener.now.nonZero > 8000 }
     kill(process, SIGSTOP)
     let heard = await listener.whole()
-    #expect(heard.samples.filter { $0 != 0 }.count > 8000)
+    #expect(heard.nonZero > 8000)
     #expect(heard.error?.code == .deviceLost)
-    guard case .interrupted(let error) = heard.notices.first else {
-      Issue.record("\(heard.notices)")
+    guard case .interrupted(let error) = heard.comings.first else {
+      Issue.record("\(heard.comings)")
       return
     }
     #expect(error.code == .deviceStuck)

@@ -1,9 +1,10 @@
 import Audio
 import Glibc
 import System
+import TestSupport
 import Testing
 
-@Suite("Playback on a PulseAudio server")
+@Suite("Playback on a PulseAudio server", .serialized)
 struct PulsePlaybackTests {
   @Test("a sound at 16 kHz is heard whole, once, at its own pitch on a 48 kHz stereo speaker")
   func whole() async throws {
@@ -17,17 +18,10 @@ struct PulsePlaybackTests {
     #expect(report.heard == .milliseconds(800))
     #expect(report.startLatency != nil)
     #expect(!report.wasStopped)
-    try await eventually("the tone is recorded") {
-      let sound = recording.sound
-      guard let loud = sound.loudRange else { return false }
-      return loud.upperBound < sound.samples.count - 4800
-    }
-    let heard = recording.sound
-    let loud = try #require(heard.loudRange)
-    #expect(abs(Double(loud.count) / 48_000 - 0.8) < 0.02)
-    let part = PCM(Array(heard.samples[loud]), rate: 48_000)
-    #expect(abs(part.hertz - 600) < 2)
-    #expect(abs(Level(part.samples).peak - 0.5) < 0.03)
+    let heard = try await recording.ending(of: 0.8)
+    #expect(abs(heard.secondsOfTone(0.5) - 0.8) < 0.03)
+    #expect(abs(heard.hertz - 600) < 2)
+    #expect(abs(heard.amplitude - 0.5) < 0.03)
     await lease.release()
     await sound.close()
   }
@@ -50,14 +44,14 @@ struct PulsePlaybackTests {
     #expect(await writing.value?.code == .stopped)
     let report = await playback.report
     #expect(report.wasStopped)
-    #expect(report.heard > .milliseconds(990) && report.heard < .seconds(15))
-    let loudest = recording.sound.loudRange!.upperBound
+    #expect(report.heard > .milliseconds(990))
     try await eventually("silence is recorded after it") {
       let sound = recording.sound
-      return sound.loudRange!.upperBound < sound.samples.count - 24_000
+      return sound.loudRange.map { $0.upperBound < sound.samples.count - 24_000 } ?? false
     }
-    // What was on its way: the stream's 80 ms and what the recorder had not written yet.
-    #expect(recording.sound.loudRange!.upperBound - loudest < 48_000 / 2)
+    // What was heard is what the report says and, at most, what was on its way: the stream's 80 ms and the server's own.
+    let heard = recording.sound.secondsOfTone(0.5)
+    #expect(abs(heard - report.heard.inSeconds) < 0.25, "\(heard) s were heard, \(report.heard) reported")
     await lease.release()
     await sound.close()
   }
@@ -69,41 +63,41 @@ struct PulsePlaybackTests {
       ("device.profile.name=hdmi-stereo", 250, 300),
     ])
   func preRoll(_ property: String, _ swallowed: Int, _ preRoll: Int) async throws {
-    let fifo = temporaryFolder()
-    defer { try? Files.removeTree(fifo) }
+    let folder = TemporaryFolder()
     let server = try await TestServer([
-      "load-module module-pipe-sink sink_name=speaker file=\(fifo)/pipe rate=48000 channels=2 format=s16le"
+      "load-module module-pipe-sink sink_name=speaker file=\(folder("pipe")) rate=48000 channels=2 format=s16le"
         + " sink_properties=\(property)",
       "load-module module-suspend-on-idle timeout=0",
     ])
-    let speaker = SleepySink(path: fifo + "/pipe", swallowed: .milliseconds(swallowed))
-    func asleep() async throws {
-      try await eventually("it sleeps") { try await server.pactl("list", "short", "sinks").contains("SUSPENDED") }
-      try await Task.sleep(for: .milliseconds(600))
-    }
+    let speaker = SleepySink(path: folder("pipe"), swallows: .milliseconds(swallowed))
+    defer { speaker.end() }
     let syllable = PCM.tone(600, seconds: 0.5, rate: 24_000, amplitude: 0.5)
-    func play(_ setting: Duration?) async throws -> (Double, Playback.Report) {
-      try await asleep()
-      let before = speaker.heard.samples.count
+    func play(_ setting: Duration?) async throws -> (SleepySink.Waking, Playback.Report) {
+      try await eventually("it sleeps") { try await server.pactl("list", "short", "sinks").contains("SUSPENDED") }
+      try await eventually("all was heard") { speaker.isQuiet }
+      speaker.sleep()
       let sound = server.system { $0.preRoll = setting }
       let lease = try await sound.speaker.lease(for: "a test")
       let report = try await lease.play(syllable)
       await lease.release()
       await sound.close()
-      try await asleep()
-      let heard = PCM(Array(speaker.heard.samples.dropFirst(before)), rate: 48_000)
-      let loud = try #require(heard.loudRange)
-      return (Double(loud.count) / 48, report)
+      try await eventually("it sleeps again") { try await server.pactl("list", "short", "sinks").contains("SUSPENDED") }
+      try await eventually("all was heard") { speaker.isQuiet }
+      return (speaker.lastWaking, report)
     }
-    let (cut, without) = try await play(.zero)
-    #expect(without.preRoll.duration == .zero)
-    #expect(cut < 500 - Double(swallowed) / 2)
-    let (whole, with) = try await play(nil)
-    #expect(with.preRoll.duration == .milliseconds(preRoll))
-    #expect(whole > 490 && whole < 520, "\(whole) ms of 500 were heard")
-    #expect(with.heard == .milliseconds(500))
-    #expect(speaker.wakeUps == 2)
-    speaker.end()
+    // The server sends zeros until the sound has come to it, so on a busy machine there may be nothing left to swallow.
+    try await eventually("without a pre-roll some of the syllable is swallowed") {
+      let (waking, report) = try await play(.zero)
+      #expect(report.preRoll.duration == .zero)
+      return waking.heard.secondsOfTone(0.5) < 0.5 - Double(swallowed) / 2000
+    }
+    let (waking, report) = try await play(nil)
+    #expect(report.preRoll.duration == .milliseconds(preRoll))
+    let beginning = try #require(waking.sent.loudRange).lowerBound
+    #expect(beginning >= Duration.milliseconds(preRoll - 1).samples(at: 48_000))
+    let seconds = waking.heard.secondsOfTone(0.5)
+    #expect(abs(seconds - 0.5) < 0.02, "\(seconds) s of 0.5 were heard")
+    #expect(report.heard == .milliseconds(500))
   }
 
   @Test("a speaker that is awake is given no pre-roll")
@@ -126,17 +120,12 @@ struct PulsePlaybackTests {
     let lease = try await sound.speaker.lease(for: "a test")
     let playback = try await lease.open(rate: 22_050)
     let piece = PCM.tone(600, seconds: 0.3, rate: 22_050, amplitude: 0.5)
-    for _ in 0..<2 {
-      try await playback.write(piece.samples)
-      try await eventually("it is heard") { await playback.position() > .milliseconds(200) }
-      try await Task.sleep(for: .milliseconds(600))
-    }
+    try await playback.write(piece.samples)
+    try await eventually("the speaker runs dry") { await playback.report.starvations > 0 }
+    try await playback.write(piece.samples)
     let report = try await playback.finish()
     #expect(report.heard == .milliseconds(600))
-    #expect(report.starvations >= 1)
-    try await Task.sleep(for: .milliseconds(300))
-    let loud = recording.sound.samples.filter { abs($0) > 0.01 }.count
-    #expect(abs(Double(loud) / 48_000 - 0.6) < 0.05)
+    #expect(abs(try await recording.ending(of: 0.6).secondsOfTone(0.5) - 0.6) < 0.03)
     await lease.release()
     await sound.close()
   }

@@ -1,4 +1,5 @@
 import System
+import TestSupport
 import Testing
 
 @testable import Audio
@@ -107,7 +108,7 @@ struct QueueTests {
     let seed = UInt64.random(in: 0...UInt64.max)
     let count = 200_000
     let producer = Task {
-      var random = Seeded(seed)
+      var random = SeededRandom(seed: seed)
       var next = 0
       while next < count {
         let size = min(count - next, Int.random(in: 1...900, using: &random))
@@ -116,7 +117,7 @@ struct QueueTests {
       }
       feed.end()
     }
-    var random = Seeded(seed &+ 1)
+    var random = SeededRandom(seed: seed &+ 1)
     var pulled: [Float] = []
     while true {
       let (samples, isEnd) = feed.pull(Int.random(in: 0...1500, using: &random))

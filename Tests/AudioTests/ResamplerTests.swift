@@ -1,4 +1,5 @@
 import Audio
+import TestSupport
 import Testing
 
 @Suite("Resampler")
@@ -19,7 +20,7 @@ struct ResamplerTests {
   @Test("how a stream is cut changes nothing, and every length gives its exact count")
   func cuts() throws {
     let seed = UInt64.random(in: 0...UInt64.max)
-    var random = Seeded(seed)
+    var random = SeededRandom(seed: seed)
     for _ in 0..<60 {
       let from = [44_100, 48_000, 16_000].randomElement(using: &random)!
       let to = [8000, 16_000, 24_000].randomElement(using: &random)!

@@ -1,5 +1,6 @@
 import Audio
 import System
+import TestSupport
 import Testing
 
 @Suite("Samples, formats and levels")
@@ -92,7 +93,7 @@ struct SampleTests {
   @Test("the noise floor is that of the pauses, however loud the speech between them, and however the sound was cut")
   func noiseFloor() {
     let seed = UInt64.random(in: 0...UInt64.max)
-    var random = Seeded(seed)
+    var random = SeededRandom(seed: seed)
     var samples: [Float] = []
     for part in 0..<10 {
       let amplitude: Float = part % 2 == 0 ? 0.01 : 0.6
@@ -133,33 +134,18 @@ struct SampleTests {
 
   @Test("µ-law as another program makes it")
   func muLawOfSox() async throws {
-    let folder = temporaryFolder()
-    defer { try? Files.removeTree(folder) }
+    let folder = TemporaryFolder()
     let samples = stride(from: -32768, through: 32767, by: 12).map { Int16($0) }
-    try Files.writeAtomically(PCM(int16: samples, rate: 8000).littleEndian, to: folder + "/in.raw")
+    try Files.writeAtomically(PCM(int16: samples, rate: 8000).littleEndian, to: folder("in.raw"))
     _ = try await output(of: [
-      "sox", "-D", "-t", "raw", "-r", "8000", "-e", "signed", "-b", "16", "-c", "1", folder + "/in.raw", "-t", "raw",
-      "-e",
-      "mu-law", folder + "/out.raw",
+      "sox", "-D", "-t", "raw", "-r", "8000", "-e", "signed", "-b", "16", "-c", "1", folder("in.raw"), "-t", "raw",
+      "-e", "mu-law", folder("out.raw"),
     ])
-    let theirs = try Files.read(folder + "/out.raw")
+    let theirs = try Files.read(folder("out.raw"))
     let ours = samples.map { MuLaw.encode($0) }
     #expect(theirs.count == ours.count)
     // Multiples of four are exact in the fourteen bits that G.711 begins with, so there is nothing to round.
     let differing = zip(samples, zip(ours, theirs)).filter { $0.1.0 != $0.1.1 }.map { "\($0.0): \($0.1)" }
     #expect(differing == [])
-  }
-}
-
-/// SplitMix64: random numbers that come again with the same seed.
-struct Seeded: RandomNumberGenerator {
-  private var state: UInt64
-  init(_ seed: UInt64) { state = seed }
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-    return value ^ (value >> 31)
   }
 }

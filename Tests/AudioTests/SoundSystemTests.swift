@@ -2,7 +2,7 @@ import Audio
 import System
 import Testing
 
-@Suite("Sound on this machine")
+@Suite("Sound on this machine", .serialized)
 struct SoundSystemTests {
   @Test("auto: a running server comes first and says where it is")
   func autoPrefersServer() async throws {
@@ -10,7 +10,7 @@ struct SoundSystemTests {
     let sound = server.system { $0.backend = .auto }
     let choice = await sound.choice()
     #expect(choice.name == "pulse")
-    #expect(choice.reason.contains(server.folder) && choice.reason.contains("a running sound server comes first"))
+    #expect(choice.reason.contains(server.folder.path) && choice.reason.contains("a running sound server comes first"))
     #expect(choice.passedOver.isEmpty)
     await sound.close()
   }
@@ -60,7 +60,7 @@ struct SoundSystemTests {
   func soundCheck() async throws {
     let server = try await TestServer()
     let sound = server.system()
-    let tone = try server.playTone(523)
+    let tone = try await server.playTone(523)
     try await eventually("the tone plays") { try await server.pactl("list", "short", "sink-inputs").contains("native") }
     let recording = try server.record()
     try await recording.begin()
@@ -70,15 +70,14 @@ struct SoundSystemTests {
     #expect(report.microphone.name == "microphone" && report.speaker?.name == "speaker")
     #expect(report.recorded.samples.count == 16_000)
     #expect(abs(report.recorded.hertz - 523) < 3)
-    #expect(abs(report.level.peak - 0.5) < 0.05 && report.level.clipped == 0)
+    #expect(abs(report.recorded.amplitude - 0.5) < 0.03)
+    #expect(report.level.peak >= report.recorded.amplitude && report.level.clipped == 0)
     #expect(report.noiseFloor > 0.2)
-    #expect(report.firstSample > .zero && report.firstSample < .seconds(10))
+    #expect(report.firstSample > .zero)
     #expect(report.reason.contains("16000 Hz, 1 channel"))
     #expect(report.playback?.heard == .seconds(1) && report.playbackError == nil)
     #expect(report.notices == [])
-    let heard = recording.sound
-    let loud = try #require(heard.loudRange)
-    #expect(abs(PCM(Array(heard.samples[loud]), rate: 48_000).hertz - 523) < 3)
+    #expect(abs(try await recording.ending(of: 1).hertz - 523) < 3)
     #expect(await sound.microphone.holder == nil)
     #expect(await sound.speaker.holder == nil)
     await sound.close()

@@ -1,3 +1,4 @@
+import Conversation
 import DevGateway
 import GatewayProtocol
 import System
@@ -60,6 +61,24 @@ import Testing
         _ = try await bed.run(["listen", "--message", id, "--json"])
         #expect(await bed.gateway.spokenTexts == ["Tea is ready."])
       }
+    }
+  }
+
+  @Test("what is understood is shown in one notification that changes, and the next capture has another")
+  func transcriptSign() async throws {
+    try await PrivateBus.with { bus in
+      let server = try await NotificationServer(bus)
+      let sign = TranscriptSign(notifier: Notifier(session: SharedBus(bus.address, loop: bus.loop)))
+      for _ in 0..<2 {
+        await sign.took(.phase(.listening))
+        for text in ["turn", "turn on", "turn on the light"] { await sign.took(.partial(text)) }
+        #expect(await eventually { await server.bodies.last == "turn on the light" })
+        await sign.took(.phase(.recognising))
+        await sign.took(.phase(.idle))
+      }
+      #expect(await server.titles.allSatisfy { $0 == "Listening" })
+      let fresh = await server.replaced.count { $0 == 0 }
+      #expect(fresh == 2)
     }
   }
 }

@@ -12,6 +12,7 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "location": fuzzLocation,
   "recording": fuzzRecording,
   "setup-code": fuzzOffer,
+  "talk-events": fuzzTalkEvents,
   "websocket": fuzzWebSocket,
 ]
 

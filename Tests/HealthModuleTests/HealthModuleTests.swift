@@ -64,9 +64,12 @@ import Testing
     #expect(day["sleepDurationMinutes"] == 60 && day["stepCount"] == nil && day["workoutCount"] == nil)
   }
 
-  @Test("anything but today is an invalid request in the documented words", arguments: [
-    nil, "", "{}", "null", "[]", #"{"period":"7d"}"#, #"{"period":"Today"}"#, #"{"period":null}"#, #"{"period":"today""#, #""today""#,
-  ])
+  @Test(
+    "anything but today is an invalid request in the documented words",
+    arguments: [
+      nil, "", "{}", "null", "[]", #"{"period":"7d"}"#, #"{"period":"Today"}"#, #"{"period":null}"#,
+      #"{"period":"today""#, #""today""#,
+    ])
   func invalid(_ params: String?) async throws {
     do {
       _ = try await ask(desk(), params)

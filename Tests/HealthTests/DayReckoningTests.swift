@@ -49,7 +49,8 @@ import Testing
     #expect(first.workoutCount == 1 && first.workoutMinutes == 90 && first.restingHeartRate == 70)
     #expect(second.workoutCount == 1 && second.workoutMinutes == 20 && second.restingHeartRate == nil)
     // Only what ends at midnight: the next day has nothing of it.
-    #expect(reckon("2026-05-02") { $0.add(.steps, by: watch, "2026-05-01 23:00", "2026-05-02 00:00", 40) }.summary.isEmpty)
+    #expect(
+      reckon("2026-05-02") { $0.add(.steps, by: watch, "2026-05-01 23:00", "2026-05-02 00:00", 40) }.summary.isEmpty)
   }
 
   @Test("today ends now: what a record tells beyond it has not happened yet, what it counts has")
@@ -160,7 +161,9 @@ import Testing
       told.add(.steps, by: raw, "2026-05-03 07:00", "2026-05-03 09:00", 900)
     }
     #expect(both.summary.stepCount == 400)
-    #expect(reckon("2026-05-03") { $0.add(.steps, by: raw, "2026-05-03 07:00", "2026-05-03 09:00", 900) }.summary.stepCount == 900)
+    #expect(
+      reckon("2026-05-03") { $0.add(.steps, by: raw, "2026-05-03 07:00", "2026-05-03 09:00", 900) }.summary.stepCount
+        == 900)
   }
 
   @Test("the same record in two files is one, twice in one file it is two")
@@ -261,7 +264,9 @@ private struct Scene {
         // Another export holds the same record again.
         if random.below(3) == 0 {
           let other = random.below(files.count)
-          if !files[other].contains(where: { $0.start == piece.start && $0.kind == piece.kind }) { files[other].append(piece) }
+          if !files[other].contains(where: { $0.start == piece.start && $0.kind == piece.kind }) {
+            files[other].append(piece)
+          }
         }
         // What is asleep for one may be asleep for another too.
         if piece.kind == .asleep, random.below(3) == 0 {
@@ -287,7 +292,8 @@ private struct Scene {
     let order = sources.shuffled(using: &random)
     let records = lists.joined().map { piece in
       HealthRecord(
-        piece.kind, source: UInt16(order.firstIndex(of: sources[piece.source ?? 0])!), start: piece.start, end: piece.end,
+        piece.kind, source: UInt16(order.firstIndex(of: sources[piece.source ?? 0])!), start: piece.start,
+        end: piece.end,
         value: piece.value)
     }
     return FileEvidence(file: "f", format: "test", sources: order, records: records.shuffled(using: &random))

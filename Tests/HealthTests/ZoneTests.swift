@@ -49,7 +49,8 @@ import Testing
       let zone = try #require(ZoneRules(named: name))
       for (instant, row) in zip(instants, try #require(table[name])) {
         let date = zone.date(at: instant)
-        #expect(zone.offset(at: instant) == (row[0] as? NSNumber)?.int64Value, "\(name) \(instant), seed \(random.seed)")
+        #expect(
+          zone.offset(at: instant) == (row[0] as? NSNumber)?.int64Value, "\(name) \(instant), seed \(random.seed)")
         #expect(date.description == row[1] as? String, "\(name) \(instant), seed \(random.seed)")
         #expect(zone.start(of: date) == (row[2] as? NSNumber)?.int64Value, "\(name) \(date), seed \(random.seed)")
       }
@@ -101,7 +102,8 @@ import Testing
   func dates() throws {
     for number in stride(from: -200_000, through: 400_000, by: 37) {
       let date = CivilDate(number: number)
-      #expect(CivilDate(date.description) == date && CivilDate(year: date.year, month: date.month, day: date.day) == date)
+      #expect(
+        CivilDate(date.description) == date && CivilDate(year: date.year, month: date.month, day: date.day) == date)
     }
     #expect(CivilDate("2026-05-02")?.weekday == 6 && CivilDate("1970-01-01")?.number == 0)
     for text in ["2026-02-29", "2026-13-01", "2026-00-10", "2026-1-1", "26-01-01", "2026-01-01 ", "٢٠٢٦-٠١-٠١", ""] {
@@ -127,7 +129,8 @@ import Testing
     // A copy in place of the link is told by its bytes.
     try FileManager.default.removeItem(atPath: folder("etc/localtime"))
     try FileManager.default.copyItem(atPath: zones + "/Asia/Kolkata", toPath: folder("etc/localtime"))
-    try folder.write("usr/share/zoneinfo/zone1970.tab", "# zones\nDE\t+5230+01322\tEurope/Berlin\nIN\t+2232+08822\tAsia/Kolkata\n")
+    try folder.write(
+      "usr/share/zoneinfo/zone1970.tab", "# zones\nDE\t+5230+01322\tEurope/Berlin\nIN\t+2232+08822\tAsia/Kolkata\n")
     let copied = ZoneRules.machine(variable: nil, root: root)
     #expect(copied.identifier == "Asia/Kolkata" && copied.offset(at: 0) == 19_800)
 
@@ -146,10 +149,14 @@ import Testing
   func damage() throws {
     let bytes = try Files.read("/usr/share/zoneinfo/Europe/Berlin")
     for length in stride(from: 0, to: bytes.count, by: 7) {
-      if let zone = try? ZoneRules(tzif: Array(bytes.prefix(length)), identifier: "x") { _ = zone.start(of: CivilDate(number: 20_000)) }
+      if let zone = try? ZoneRules(tzif: Array(bytes.prefix(length)), identifier: "x") {
+        _ = zone.start(of: CivilDate(number: 20_000))
+      }
     }
     #expect(throws: ZoneRules.Damage.self) { try ZoneRules(tzif: Array(bytes.prefix(60)), identifier: "x") }
-    #expect(throws: ZoneRules.Damage.self) { try ZoneRules(tzif: Array("no zone at all, but longer than 44 bytes are".utf8), identifier: "x") }
+    #expect(throws: ZoneRules.Damage.self) {
+      try ZoneRules(tzif: Array("no zone at all, but longer than 44 bytes are".utf8), identifier: "x")
+    }
   }
 
   private func python(_ program: String, input: Data) throws -> Data {

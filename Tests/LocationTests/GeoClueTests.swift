@@ -103,7 +103,7 @@ struct GeoClueBed {
       try await GeoClueBed.with(bus, linger: .milliseconds(50)) { locator in
         let fix = try await fix(locator, detail: detail)
         #expect(fix.latitude == 52.37 && fix.accuracyMeters == 30 && fix.source == .wifi)
-        #expect(server.settings.withLock { $0["DesktopId"] } == .string("talknode"))
+        #expect(server.settings.withLock { $0["DesktopId"] } == .string("org.talknode.TalkNode"))
         #expect(server.settings.withLock { $0["RequestedAccuracyLevel"] } == .uint32(level))
         #expect(await eventually { server.calls.withLock { $0.contains("Stop") } })
       }

@@ -61,7 +61,7 @@ struct GeoClueRig {
       <busconfig><type>session</type><listen>unix:path=\(folder("bus"))</listen><policy context="default">
       <allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>
       """)
-    try folder.write("data/applications/talknode.desktop", try Self.desktopFile())
+    try folder.write("data/applications/org.talknode.TalkNode.desktop", try Self.desktopFile())
     try folder.write("rig.sh", Self.script(folder.path, hasAgent: hasAgent))
     process = try await Subprocess.start(
       .init("unshare", Self.isolation + ["sh", folder("rig.sh")], workingDirectory: folder.path), loop: loop)
@@ -92,7 +92,7 @@ struct GeoClueRig {
 
   private static func desktopFile() throws -> String {
     let project = String(#filePath).split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
-    return try String(contentsOfFile: project + "/config/talknode.desktop", encoding: .utf8)
+    return try String(contentsOfFile: project + "/config/org.talknode.TalkNode.desktop", encoding: .utf8)
   }
 
   private static func script(_ folder: String, hasAgent: Bool) -> String {

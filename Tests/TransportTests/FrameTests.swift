@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Transport
@@ -56,7 +57,7 @@ struct FrameTests {
   // MARK: Properties
 
   /// A stream of frames with its events, long enough to have every kind of header.
-  func randomStream(_ random: inout SeededGenerator, masked: Bool) -> (bytes: [UInt8], events: [Event]) {
+  func randomStream(_ random: inout SeededRandom, masked: Bool) -> (bytes: [UInt8], events: [Event]) {
     var bytes: [UInt8] = []
     var events: [Event] = []
     let encoder = FrameEncoder(masks: masked)
@@ -85,7 +86,7 @@ struct FrameTests {
   @Test("however the bytes are cut, the events are the same", arguments: [false, true])
   func cuts(masked: Bool) {
     let seed = UInt64.random(in: 0 ... .max)
-    var random = SeededGenerator(seed: seed)
+    var random = SeededRandom(seed: seed)
     for _ in 0..<40 {
       let (bytes, events) = randomStream(&random, masked: masked)
       #expect(decode(bytes, masked: masked).events == events, "seed \(seed)")
@@ -98,7 +99,7 @@ struct FrameTests {
 
   @Test("byte by byte is a cut like any other")
   func byteByByte() {
-    var random = SeededGenerator(seed: 7)
+    var random = SeededRandom(seed: 7)
     let (bytes, events) = randomStream(&random, masked: true)
     #expect(decode(bytes, masked: true, cuts: Array(0..<bytes.count)).events == events)
   }
@@ -106,7 +107,7 @@ struct FrameTests {
   @Test("garbage gives events or a violation, the same ones for every cut")
   func garbage() {
     let seed = UInt64.random(in: 0 ... .max)
-    var random = SeededGenerator(seed: seed)
+    var random = SeededRandom(seed: seed)
     for _ in 0..<2000 {
       var bytes = (0..<Int.random(in: 0...40, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
       // Most headers of pure noise end at the first byte; these get further.

@@ -1,5 +1,6 @@
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Transport
@@ -82,7 +83,7 @@ struct HostileClientTests {
   func vanishing() async throws {
     let server = try await echoServer()
     let seed = UInt64.random(in: 0 ... .max)
-    var random = SeededGenerator(seed: seed)
+    var random = SeededRandom(seed: seed)
     let frame: [UInt8] = [0x81, 0x85, 0x37, 0xFA, 0x21, 0x3D, 0x7F, 0x9F, 0x4D, 0x51, 0x58]
     let whole = Array(RawPeer.request.utf8) + frame + frame
     for _ in 0..<60 {

@@ -1,5 +1,6 @@
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Transport
@@ -22,16 +23,6 @@ func blocking<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async ->
     let isStarted = startThread(name: "test") { continuation.resume(returning: body()) }
     precondition(isStarted)
   }
-}
-
-/// A folder of its own for one test, removed afterwards.
-final class TemporaryFolder: Sendable {
-  let path: String
-  init() {
-    var template = Array("/tmp/talknode-test-XXXXXX".utf8CString)
-    path = String(cString: mkdtemp(&template)!)
-  }
-  deinit { try? Files.removeTree(path) }
 }
 
 /// A box for what a handler on another thread saw.
@@ -93,18 +84,4 @@ func closure<Value>(_ body: () async throws(Closure) -> Value) async -> Closure?
     _ = try await body()
     return nil
   } catch { return error }
-}
-
-/// A generator whose seed stands in the test's output when it fails.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-  init(seed: UInt64) { state = seed }
-  // splitmix64
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-    return value ^ value >> 31
-  }
 }

@@ -2,6 +2,7 @@ import COpenSSL
 import Crypto
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Transport

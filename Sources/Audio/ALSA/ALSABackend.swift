@@ -56,8 +56,7 @@ public final class ALSABackend: AudioBackend {
     if let found = devices.chosen(wanted, direction) { return found }
     guard let wanted else {
       throw AudioError(
-        .deviceNotFound, "ALSA has no \(direction == .input ? "microphone" : "speaker").", remedy: "talknode audio list"
-      )
+        .deviceNotFound, "ALSA has no \(direction.noun).", remedy: "talknode audio list")
     }
     return AudioDevice(backend: name, name: wanted, label: wanted, direction: direction, isSuspended: true)
   }

@@ -5,12 +5,10 @@ import System
 
 /// An open ALSA microphone.
 final class ALSAInput: InputStream {
-  let device: AudioDevice
-  let format: AudioFormat
-  let reason: String
-  private let thread: ALSAThread
-  private let stuck: ALSAStuck
-  private let name: String
+  var device: AudioDevice { session.device }
+  var format: AudioFormat { session.format }
+  var reason: String { session.reason }
+  private let session: ALSASession
   private let gate: Gate
 
   /// Lets samples through until the stream is closed, also those of a thread that comes back late.
@@ -21,75 +19,45 @@ final class ALSAInput: InputStream {
     func shut() { deliver.withLock { $0 = nil } }
   }
 
-  private init(
-    _ device: AudioDevice, _ name: String, format: AudioFormat, reason: String, thread: ALSAThread, gate: Gate,
-    stuck: ALSAStuck
-  ) {
-    self.device = device
-    self.name = name
-    self.format = format
-    self.reason = reason
-    self.thread = thread
+  private init(_ session: ALSASession, gate: Gate) {
+    self.session = session
     self.gate = gate
-    self.stuck = stuck
   }
 
-  /// Opens the PCM called `name` on a thread of its own; gives up after `limit`.
+  /// Opens `device` on a thread of its own; gives up after `limit`.
   static func open(
     _ device: AudioDevice, limit: Duration, _ library: ALSALibrary, _ stuck: ALSAStuck,
     deliver: @escaping @Sendable (InputEvent) -> Void
   ) async throws(AudioError) -> ALSAInput {
-    let name = device.name
-    try stuck.check(name)
-    let thread = try ALSAThread()
     let gate = Gate(deliver)
-    let opened = Outcome<Result<(AudioFormat, String), AudioError>>()
-    try thread.start("alsa-in") {
-      run(name, library, thread, gate, opened)
-    }
-    let late = AudioError(.deviceStuck, "The microphone \(name) does not open.")
+    let name = device.name
     do throws(AudioError) {
-      let (format, reason) = try await within(limit, orThrow: late) { try await opened.value.get() }
-      var device = device
-      device.format = format
-      return ALSAInput(device, name, format: format, reason: reason, thread: thread, gate: gate, stuck: stuck)
+      let (session, _) = try await ALSASession.open(device, buffer: .milliseconds(200), limit: limit, library, stuck) {
+        (device, thread, opened: (Result<Void, AudioError>) -> Void) in
+        listen(to: device, name, library, thread, gate, opened)
+      }
+      return ALSAInput(session, gate: gate)
     } catch {
       gate.shut()
-      thread.stop()
-      if error == late { stuck.add(name, until: thread) }
       throw error
     }
   }
 
   func close() async {
     gate.shut()
-    if await !thread.end() { stuck.add(name, until: thread) }
+    await session.close()
   }
 
   // MARK: On the thread
 
-  private static func run(
-    _ name: String, _ library: ALSALibrary, _ thread: ALSAThread, _ gate: Gate,
-    _ opened: Outcome<Result<(AudioFormat, String), AudioError>>
+  private static func listen(
+    to device: ALSADevice, _ name: String, _ library: ALSALibrary, _ thread: ALSAThread, _ gate: Gate,
+    _ opened: (Result<Void, AudioError>) -> Void
   ) {
-    let device: ALSADevice
-    do throws(AudioError) {
-      device = try ALSADevice.open(name, .input, period: .milliseconds(20), buffer: .milliseconds(200), library)
-    } catch {
-      opened.set(.failure(error))
-      return
-    }
     let alsa = library.table
-    defer {
-      _ = alsa.snd_pcm_drop(device.pcm)
-      _ = alsa.snd_pcm_close(device.pcm)
-    }
     let code = alsa.snd_pcm_start(device.pcm)
-    if code < 0 {
-      opened.set(.failure(library.refusal(name, .input, code)))
-      return
-    }
-    opened.set(.success((device.format, device.reason)))
+    opened(code < 0 ? .failure(library.refusal(name, .input, code)) : .success(()))
+    if code < 0 { return }
     var descriptors = device.descriptors(alsa, wake: thread.wakeDescriptor)
     let room = max(device.format.rate / 50, device.bufferFrames)
     let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: room * device.format.frameSize, alignment: 16)

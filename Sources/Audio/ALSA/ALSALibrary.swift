@@ -29,7 +29,7 @@ final class ALSALibrary: @unchecked Sendable {
 
   /// What a refusal to open `device` means.
   func refusal(_ device: String, _ direction: AudioDevice.Direction, _ code: Int32) -> AudioError {
-    let kind = direction == .input ? "microphone" : "speaker"
+    let kind = direction.noun
     switch -code {
     case EBUSY, EAGAIN:
       let holder = ALSAHolder.find(device, direction)

@@ -5,12 +5,11 @@ import System
 
 /// An open ALSA speaker.
 final class ALSAOutput: OutputStream {
-  let device: AudioDevice
-  let format: AudioFormat
-  let reason: String
+  var device: AudioDevice { session.device }
+  var format: AudioFormat { session.format }
+  var reason: String { session.reason }
   let feed: OutputFeed
-  private let thread: ALSAThread
-  private let stuck: ALSAStuck
+  private let session: ALSASession
   private let progress: Progress
 
   /// What the thread tells about itself.
@@ -20,24 +19,10 @@ final class ALSAOutput: OutputStream {
     var heard: Int { frames.withLock { $0 } }
   }
 
-  private init(
-    _ device: AudioDevice, format: AudioFormat, reason: String, feed: OutputFeed, thread: ALSAThread,
-    progress: Progress,
-    stuck: ALSAStuck
-  ) {
-    self.device = device
-    self.format = format
-    self.reason = reason
+  private init(_ session: ALSASession, feed: OutputFeed, progress: Progress) {
+    self.session = session
     self.feed = feed
-    self.thread = thread
     self.progress = progress
-    self.stuck = stuck
-  }
-
-  private struct Opened: Sendable {
-    var format: AudioFormat
-    var reason: String
-    var feed: OutputFeed
   }
 
   /// Opens the PCM on a thread of its own; gives up after `limit`.
@@ -45,61 +30,26 @@ final class ALSAOutput: OutputStream {
     _ device: AudioDevice, limit: Duration, _ library: ALSALibrary, _ stuck: ALSAStuck,
     report: @escaping @Sendable (OutputEvent) -> Void
   ) async throws(AudioError) -> ALSAOutput {
-    let name = device.name
-    try stuck.check(name)
-    let thread = try ALSAThread()
     let progress = Progress()
-    let opened = Outcome<Result<Opened, AudioError>>()
-    try thread.start("alsa-out") {
-      run(name, library, thread, progress, opened, report)
+    let (session, feed) = try await ALSASession.open(
+      device, buffer: .milliseconds(100), limit: limit, library, stuck
+    ) { device, thread, opened in
+      let feed = OutputFeed(limit: device.format.rate * 2 / 5)
+      device.setThresholds(start: device.format.rate / 25, available: device.format.rate / 50, library.table)
+      opened(.success(feed))
+      var player = Player(
+        device: device, library: library, thread: thread, feed: feed, progress: progress, report: report)
+      if let error = player.play() { report(.ended(error)) }
     }
-    let late = AudioError(.deviceStuck, "The speaker \(name) does not open.")
-    do throws(AudioError) {
-      let result = try await within(limit, orThrow: late) { try await opened.value.get() }
-      var device = device
-      device.format = result.format
-      result.feed.onPush { thread.wake() }
-      return ALSAOutput(
-        device, format: result.format, reason: result.reason, feed: result.feed, thread: thread, progress: progress,
-        stuck: stuck)
-    } catch {
-      thread.stop()
-      if error == late { stuck.add(name, until: thread) }
-      throw error
-    }
+    feed.onPush { [thread = session.thread] in thread.wake() }
+    return ALSAOutput(session, feed: feed, progress: progress)
   }
 
   func heard() async -> Duration? { .samples(progress.heard, rate: format.rate) }
 
   func stop() async {
     feed.close()
-    if await !thread.end() { stuck.add(device.name, until: thread) }
-  }
-
-  // MARK: On the thread
-
-  private static func run(
-    _ name: String, _ library: ALSALibrary, _ thread: ALSAThread, _ progress: Progress,
-    _ opened: Outcome<Result<Opened, AudioError>>, _ report: @escaping @Sendable (OutputEvent) -> Void
-  ) {
-    let device: ALSADevice
-    do throws(AudioError) {
-      device = try ALSADevice.open(name, .output, period: .milliseconds(20), buffer: .milliseconds(100), library)
-    } catch {
-      opened.set(.failure(error))
-      return
-    }
-    let alsa = library.table
-    defer {
-      _ = alsa.snd_pcm_drop(device.pcm)
-      _ = alsa.snd_pcm_close(device.pcm)
-    }
-    let feed = OutputFeed(limit: device.format.rate * 2 / 5)
-    device.setThresholds(start: device.format.rate / 25, available: device.format.rate / 50, alsa)
-    opened.set(.success(Opened(format: device.format, reason: device.reason, feed: feed)))
-    var player = Player(
-      device: device, library: library, thread: thread, feed: feed, progress: progress, report: report)
-    if let error = player.play() { report(.ended(error)) }
+    await session.close()
   }
 }
 

@@ -59,9 +59,9 @@ struct ALSADevice {
     }
     guard code >= 0, let device else {
       _ = alsa.snd_pcm_close(pcm)
-      let kind = direction == .input ? "microphone" : "speaker"
       throw AudioError(
-        .deviceRefused, "The \(kind) \(name) took no format, rate and channels together: \(library.message(code)).",
+        .deviceRefused,
+        "The \(direction.noun) \(name) took no format, rate and channels together: \(library.message(code)).",
         remedy: "Try another device: talknode audio list")
     }
     return device

@@ -99,7 +99,7 @@ public final class PulseBackend: AudioBackend {
   private static func find(
     _ wanted: String?, _ direction: AudioDevice.Direction, _ connection: PulseConnection
   ) async throws(AudioError) -> PulseConnection.Device {
-    let kind = direction == .input ? "microphone" : "speaker"
+    let kind = direction.noun
     func list(_ name: String?) async throws(AudioError) -> [PulseConnection.Device] {
       direction == .input ? try await connection.sources(name) : try await connection.sinks(name)
     }

@@ -29,21 +29,25 @@ actor PulseConnection {
 
   private var pulse: cpulse { loop.library.table }
   private let address: String?
-  private var context: OpaquePointer?
+  private var context: Context?
   private var isReady = false
   private var waiters: [CheckedContinuation<Result<Void, AudioError>, Never>] = []
   private var questions: [UInt64: AnyQuestion] = [:]
   private var lastQuestion: UInt64 = 0
-  private var streams: [ObjectIdentifier: any PulseStream] = [:]
+  private var streams: [ObjectIdentifier: PulseStream] = [:]
 
   init(library: PulseLibrary, address: String?) throws(AudioError) {
     loop = try PulseLoop(library: library)
     self.address = address
   }
 
-  isolated deinit {
-    drop()
-    loop.stop()
+  // Not `isolated deinit`: with optimisation, Swift 6.3 ends with “circular reference” in modules that use such an actor.
+  // No stream is left: each holds its connection.
+  deinit {
+    loop.perform { [loop, context] in
+      context?.close(loop.library.table)
+      loop.stop()
+    }
   }
 
   // MARK: The connection
@@ -69,26 +73,27 @@ actor PulseConnection {
     _ = pulse.pa_proplist_sets(properties, PA_PROP_APPLICATION_ID, "talknode")
     _ = pulse.pa_proplist_sets(properties, PA_PROP_APPLICATION_ICON_NAME, "audio-input-microphone")
     let api = pulse.pa_mainloop_get_api(loop.mainloop)
-    guard let context = pulse.pa_context_new_with_proplist(api, "TalkNode", properties) else {
+    guard let pointer = pulse.pa_context_new_with_proplist(api, "TalkNode", properties) else {
       throw AudioError(.serverUnavailable, "libpulse could not make a connection.")
     }
+    let context = Context(pointer, owner: self)
     self.context = context
-    if pulse.pa_context_connect(context, address, PA_CONTEXT_NOAUTOSPAWN, nil) < 0 {
-      let error = unavailable(pulse.pa_context_errno(context))
+    if pulse.pa_context_connect(pointer, address, PA_CONTEXT_NOAUTOSPAWN, nil) < 0 {
+      let error = unavailable(pulse.pa_context_errno(pointer))
       reset(error)
       throw error
     }
     // Only now: a refusal during connect is its result, and nothing else can happen before this thread is back in its loop.
-    // Unretained: `drop` takes the callback back before this actor goes.
+    // Unretained: `close` takes the callback back.
     pulse.pa_context_set_state_callback(
-      context,
-      { _, me in
-        Unmanaged<PulseConnection>.fromOpaque(me!).takeUnretainedValue().assumeIsolated { $0.contextChanged() }
-      }, Unmanaged.passUnretained(self).toOpaque())
+      pointer,
+      { _, context in
+        Unmanaged<Context>.fromOpaque(context!).takeUnretainedValue().owner?.assumeIsolated { $0.contextChanged() }
+      }, Unmanaged.passUnretained(context).toOpaque())
   }
 
   private func contextChanged() {
-    guard let context else { return }
+    guard let context = context?.pointer else { return }
     switch pulse.pa_context_get_state(context) {
     case PA_CONTEXT_READY:
       isReady = true
@@ -110,10 +115,8 @@ actor PulseConnection {
     isReady = false
     guard let context else { return }
     self.context = nil
-    for stream in streams.values { stream.assumeIsolated { $0.detach() } }
-    pulse.pa_context_set_state_callback(context, nil, nil)
-    pulse.pa_context_disconnect(context)
-    pulse.pa_context_unref(context)
+    for stream in streams.values { stream.detach() }
+    context.close(pulse)
   }
 
   private func fail(_ error: AudioError) {
@@ -125,35 +128,27 @@ actor PulseConnection {
     for question in asked { question.fail(error) }
     let open = streams.values
     streams = [:]
-    for stream in open { stream.assumeIsolated { $0.connectionLost(error) } }
+    for stream in open { stream.end(error) }
   }
 
   // MARK: Streams
 
-  /// A new stream on this connection. It is told when the connection ends, until `forget`.
-  func newStream(
-    _ stream: any PulseStream, named name: String, _ device: Device
-  ) throws(AudioError) -> Handle {
-    guard isReady, let context else { throw unavailable(connectionTerminated) }
-    guard let format = device.device.format else {
-      throw AudioError(.deviceRefused, "\(device.device.label) has no format.")
-    }
+  /// Makes a stream of libpulse's for `stream`, which is told when the connection ends, until `forget`. Nil when there is no connection
+  /// any more, or libpulse refused.
+  func newStream(_ stream: PulseStream, named name: String, _ device: Device, _ format: AudioFormat) -> Handle? {
+    guard isReady, let context else { return nil }
     var spec = pa_sample_spec(
       format: format.sample.pulse, rate: UInt32(format.rate), channels: UInt8(clamping: format.channels))
     var map = device.map
-    guard let pointer = pulse.pa_stream_new(context, name, &spec, &map) else {
-      throw AudioError(
-        .deviceRefused,
-        "\(device.device.label) can't be opened: \(loop.library.message(pulse.pa_context_errno(context))).")
-    }
+    guard let pointer = pulse.pa_stream_new(context.pointer, name, &spec, &map) else { return nil }
     streams[ObjectIdentifier(stream)] = stream
     return Handle(pointer: pointer)
   }
 
-  func forget(_ stream: any PulseStream) { streams[ObjectIdentifier(stream)] = nil }
+  func forget(_ stream: PulseStream) { streams[ObjectIdentifier(stream)] = nil }
 
-  /// The server's last error in words.
-  var lastError: Int32 { context.map { pulse.pa_context_errno($0) } ?? connectionTerminated }
+  /// The number of the connection's last error.
+  var lastError: Int32 { context.map { pulse.pa_context_errno($0.pointer) } ?? connectionTerminated }
 
   // MARK: Questions
 
@@ -173,7 +168,7 @@ actor PulseConnection {
         }, question)
     }
     guard var server = found.first else { throw nothingSaid }
-    server.address = context.flatMap { pulse.pa_context_get_server($0) }.map { String(cString: $0) } ?? ""
+    server.address = context.flatMap { pulse.pa_context_get_server($0.pointer) }.map { String(cString: $0) } ?? ""
     return server
   }
 
@@ -202,7 +197,7 @@ actor PulseConnection {
   private func ask<Item: Sendable>(
     _ start: (cpulse, OpaquePointer, UnsafeMutableRawPointer) -> OpaquePointer?
   ) async throws(AudioError) -> [Item] {
-    guard isReady, let context else { throw unavailable(connectionTerminated) }
+    guard isReady, let context = context?.pointer else { throw unavailable(connectionTerminated) }
     lastQuestion += 1
     let number = lastQuestion
     let result: Result<[Item], AudioError> = await withCheckedContinuation { continuation in
@@ -224,12 +219,22 @@ private let connectionTerminated = Int32(PA_ERR_CONNECTIONTERMINATED.rawValue)
 
 private let nothingSaid = AudioError(.serverUnavailable, "The sound server gave no answer.")
 
-/// What a connection needs of the streams on it. They are actors on the same loop.
-protocol PulseStream: Actor {
-  /// Takes the callbacks back; the connection is about to go.
-  func detach()
-  /// The connection is gone.
-  func connectionLost(_ error: AudioError)
+/// libpulse's side of a connection, and its way back to ours, which may be gone.
+// @unchecked Sendable: used on libpulse's loop only.
+private final class Context: @unchecked Sendable {
+  let pointer: OpaquePointer
+  private(set) weak var owner: PulseConnection?
+
+  init(_ pointer: OpaquePointer, owner: PulseConnection) {
+    self.pointer = pointer
+    self.owner = owner
+  }
+
+  func close(_ pulse: cpulse) {
+    pulse.pa_context_set_state_callback(pointer, nil, nil)
+    pulse.pa_context_disconnect(pointer)
+    pulse.pa_context_unref(pointer)
+  }
 }
 
 private protocol AnyQuestion: AnyObject {

@@ -6,39 +6,56 @@ import System
 
 /// libpulse's main loop as a serial executor: an actor pinned to it runs on the thread that makes libpulse's callbacks, so that
 /// a callback enters the actor with `assumeIsolated` and no lock of libpulse's is ever held in our code.
-// @unchecked Sendable: `mainloop` is only used on the loop's own thread, but for pa_mainloop_wakeup, which is made for others.
+// @unchecked Sendable: `mainloop` is only used on the loop's own thread.
 final class PulseLoop: SerialExecutor, @unchecked Sendable {
+  private enum Work {
+    case job(UnownedJob)
+    case closure(@Sendable () -> Void)
+  }
   private struct Shared {
-    var jobs: [UnownedJob] = []
+    var work: [Work] = []
     var isStopping = false
-    var isOver = false
   }
   let library: PulseLibrary
   let mainloop: OpaquePointer
+  /// Readable when there is work. Not pa_mainloop_wakeup: each iteration forgets the wake-ups from before it, so one that comes between
+  /// our look at the queue and the iteration would be lost, and its job would wait for the server's next word.
+  private let wakeDescriptor: Int32
   private let shared = Lock(Shared())
   private let thread = Atomic<UInt>(0)
 
   init(library: PulseLibrary) throws(AudioError) {
     self.library = library
-    guard let mainloop = library.table.pa_mainloop_new() else {
+    let pulse = library.table
+    wakeDescriptor = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
+    guard wakeDescriptor >= 0, let mainloop = pulse.pa_mainloop_new() else {
+      if wakeDescriptor >= 0 { close(wakeDescriptor) }
       throw AudioError(.serverUnavailable, "libpulse did not start: no descriptors or no memory left.")
     }
     self.mainloop = mainloop
-    let started = startThread(name: "pulse") { [self] in run() }
+    let api = pulse.pa_mainloop_get_api(mainloop)!
+    // The source goes with the main loop.
+    let source = api.pointee.io_new(
+      api, wakeDescriptor, PA_IO_EVENT_INPUT,
+      { _, _, descriptor, _, _ in
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, 8)
+      }, nil)
+    let started = source != nil && startThread(name: "pulse") { [self] in run() }
     if !started {
-      library.table.pa_mainloop_free(mainloop)
+      pulse.pa_mainloop_free(mainloop)
+      close(wakeDescriptor)
       throw AudioError(.serverUnavailable, "libpulse did not start: no thread left.")
     }
   }
 
-  func enqueue(_ job: consuming ExecutorJob) {
-    let unowned = UnownedJob(job)
-    shared.withLock { shared in
-      shared.jobs.append(unowned)
-      // Under the lock, so that the loop is not freed meanwhile.
-      if !shared.isOver && !isCurrent { library.table.pa_mainloop_wakeup(mainloop) }
-    }
-  }
+  // The thread keeps this object until it has freed the main loop, which watches the descriptor.
+  deinit { close(wakeDescriptor) }
+
+  func enqueue(_ job: consuming ExecutorJob) { add(.job(UnownedJob(job))) }
+
+  /// Runs `body` on the loop, after what was enqueued before.
+  func perform(_ body: @escaping @Sendable () -> Void) { add(.closure(body)) }
 
   func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
   func checkIsolated() { precondition(isCurrent, "not on libpulse's loop") }
@@ -47,25 +64,37 @@ final class PulseLoop: SerialExecutor, @unchecked Sendable {
 
   /// Ends the thread after the jobs already enqueued.
   func stop() {
-    shared.withLock { shared in
-      shared.isStopping = true
-      if !shared.isOver && !isCurrent { library.table.pa_mainloop_wakeup(mainloop) }
-    }
+    shared.withLock { $0.isStopping = true }
+    wake()
+  }
+
+  private func add(_ work: Work) {
+    shared.withLock { $0.work.append(work) }
+    if !isCurrent { wake() }
+  }
+
+  private func wake() {
+    var one: UInt64 = 1
+    _ = write(wakeDescriptor, &one, 8)
   }
 
   private func run() {
     thread.store(UInt(pthread_self()), ordering: .releasing)
     while true {
-      let (jobs, isStopping) = shared.withLock { shared -> ([UnownedJob], Bool) in
-        defer { shared.jobs = [] }
-        return (shared.jobs, shared.isStopping)
+      let (work, isStopping) = shared.withLock { shared -> ([Work], Bool) in
+        defer { shared.work = [] }
+        return (shared.work, shared.isStopping)
       }
-      for job in jobs { job.runSynchronously(on: asUnownedSerialExecutor()) }
-      if !jobs.isEmpty { continue }
+      for item in work {
+        switch item {
+        case .job(let job): job.runSynchronously(on: asUnownedSerialExecutor())
+        case .closure(let body): body()
+        }
+      }
+      if !work.isEmpty { continue }
       if isStopping { break }
       if library.table.pa_mainloop_iterate(mainloop, 1, nil) < 0 { break }
     }
-    shared.withLock { $0.isOver = true }
     library.table.pa_mainloop_free(mainloop)
   }
 }

@@ -21,7 +21,8 @@ public struct HealthSection: SettingsSection {
 
   public static let settings: [Setting<Self>] = [
     .list(
-      "files", \.files, default: \.filesOrDefault, count: 0...64, of: "paths", example: ["~/Sync/health", "~/export.zip"],
+      "files", \.files, default: \.filesOrDefault, count: 0...64, of: "paths",
+      example: ["~/Sync/health", "~/export.zip"],
       check: { $0.hasPrefix("/") || $0.hasPrefix("~/") ? nil : "must begin with / or ~/" },
       "Files, and folders that are searched with all that lies in them. When not set: ~/.local/share/talknode/health."),
     .text(
@@ -35,7 +36,8 @@ public struct HealthSection: SettingsSection {
       """),
     .flag(
       "estimate_resting", \.estimateResting, default: \.estimateRestingOrDefault,
-      "On days on which no device measured a resting heart rate, tell the mean of the calmest half hour, where heart rates are known."),
+      "On days on which no device measured a resting heart rate, tell the mean of the calmest half hour, where heart rates are known."
+    ),
   ]
 
   public init() {}

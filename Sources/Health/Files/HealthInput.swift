@@ -87,7 +87,8 @@ public final class HealthInput {
     var template = Array("\(folder)/talknode-health-XXXXXX".utf8CString)
     let descriptor = mkstemp(&template)
     if descriptor < 0 {
-      throw HealthError(.unreadable, "There is no place to unpack it in \(folder): \(String(cString: strerror(errno))).")
+      throw HealthError(
+        .unreadable, "There is no place to unpack it in \(folder): \(String(cString: strerror(errno))).")
     }
     let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     defer {

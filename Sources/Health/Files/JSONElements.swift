@@ -60,7 +60,8 @@ struct JSONElements {
         input.skip(1)
         continue
       }
-      guard byte == 0x22, let length = try stringLength(), let key = parse(length)?.string, try nextByte() == 0x3A else {
+      guard byte == 0x22, let length = try stringLength(), let key = parse(length)?.string, try nextByte() == 0x3A
+      else {
         remark(.damage, "At byte \(input.position) a member's name is missing; what comes before was read.")
         input.skip(input.available)
         return
@@ -118,7 +119,10 @@ struct JSONElements {
     return nil
   }
 
-  private enum Extent { case whole(Int), tooLong, ended }
+  private enum Extent {
+    case whole(Int)
+    case tooLong, ended
+  }
 
   /// How long the object or list at the window's start is.
   private func extent() throws(HealthError) -> Extent {

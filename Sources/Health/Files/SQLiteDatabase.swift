@@ -20,7 +20,8 @@ struct SQLiteLibrary: @unchecked Sendable {
       return .success(SQLiteLibrary(functions: functions))
     } catch {
       return .failure(
-        HealthError(.missing, "SQLite is not installed, so no data base can be read.", remedy: "apt install libsqlite3-0"))
+        HealthError(
+          .missing, "SQLite is not installed, so no data base can be read.", remedy: "apt install libsqlite3-0"))
     }
   }()
 }
@@ -64,7 +65,8 @@ final class SQLiteDatabase {
   private func open(_ path: String, _ how: String) throws(HealthError) {
     var escaped = ""
     for byte in path.utf8 {
-      let isPlain = (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || "/-_.".utf8.contains(byte)
+      let isPlain =
+        (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || "/-_.".utf8.contains(byte)
       escaped += isPlain ? String(Unicode.Scalar(byte)) : "%" + hexadecimal([byte])
     }
     let code = functions.sqlite3_open_v2(
@@ -97,7 +99,8 @@ final class SQLiteDatabase {
     let words = handle.flatMap { functions.sqlite3_errmsg($0) }.map { String(cString: $0) } ?? "out of memory"
     switch code {
     case SQLITE_BUSY, SQLITE_LOCKED:
-      return HealthError(.changed, place: "in \(what)", "It is being written by another program.", remedy: "Ask again later.")
+      return HealthError(
+        .changed, place: "in \(what)", "It is being written by another program.", remedy: "Ask again later.")
     case SQLITE_CORRUPT, SQLITE_NOTADB: return HealthError(.damaged, place: "in \(what)", "It is damaged: \(words).")
     default: return HealthError(.unreadable, place: "in \(what)", "It can't be read: \(words).")
     }
@@ -158,6 +161,10 @@ final class SQLiteDatabase {
   }
 
   /// A name, quoted for SQL.
-  static func name(_ text: String) -> String { "\"" + text.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\"" }
-  private static func literal(_ text: String) -> String { "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'" }
+  static func name(_ text: String) -> String {
+    "\"" + text.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+  }
+  private static func literal(_ text: String) -> String {
+    "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+  }
 }

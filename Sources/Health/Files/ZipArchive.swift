@@ -168,7 +168,9 @@ final class ZipArchive {
 
   /// The bytes of a file in it.
   func open(_ entry: Entry) throws(HealthError) -> any ByteInput {
-    if entry.isEncrypted { throw HealthError(.unreadable, "It is encrypted.", remedy: "Export it again without a password.") }
+    if entry.isEncrypted {
+      throw HealthError(.unreadable, "It is encrypted.", remedy: "Export it again without a password.")
+    }
     guard let head = try file.bytes(at: entry.offset, count: 30), number(head, 0, 4) == 0x0403_4B50 else {
       throw .damaged(at: entry.offset, "A file is not where the zip says.")
     }

@@ -13,11 +13,13 @@ struct ZlibLibrary: @unchecked Sendable {
       var functions = czlib()
       if let symbol = czlib_load(&functions, library.handle) {
         return .failure(
-          HealthError(.missing, "libz.so.1 is too old: it has no \(String(cString: symbol)).", remedy: "apt install zlib1g"))
+          HealthError(
+            .missing, "libz.so.1 is too old: it has no \(String(cString: symbol)).", remedy: "apt install zlib1g"))
       }
       return .success(ZlibLibrary(functions: functions))
     } catch {
-      return .failure(HealthError(.missing, "zlib is not installed, so no zip can be read.", remedy: "apt install zlib1g"))
+      return .failure(
+        HealthError(.missing, "zlib is not installed, so no zip can be read.", remedy: "apt install zlib1g"))
     }
   }()
 }

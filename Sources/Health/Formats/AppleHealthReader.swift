@@ -10,7 +10,8 @@ struct AppleHealthReader: HealthReader {
     guard name.lowercased().hasSuffix(".xml") else { return false }
     let text = String(decoding: head, as: UTF8.self)
     // The same archive's export_cda.xml is a clinical document and repeats all of it.
-    return !text.contains("<ClinicalDocument") && (text.contains("<!DOCTYPE HealthData") || text.contains("<HealthData"))
+    return !text.contains("<ClinicalDocument")
+      && (text.contains("<!DOCTYPE HealthData") || text.contains("<HealthData"))
   }
 
   func read(_ input: HealthInput, into gathering: Gathering) throws(HealthError) {

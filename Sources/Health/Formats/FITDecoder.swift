@@ -116,7 +116,9 @@ struct FITDecoder {
       return
     }
     let expected = UInt16(input.current[0]) | UInt16(input.current[1]) << 8
-    if expected != checksum { remark(.damage, "Its checksum at byte \(input.position) is wrong; what it holds was read: partial.") }
+    if expected != checksum {
+      remark(.damage, "Its checksum at byte \(input.position) is wrong; what it holds was read: partial.")
+    }
     input.skip(2)
   }
 

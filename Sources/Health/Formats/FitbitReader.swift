@@ -68,7 +68,8 @@ struct FitbitReader: HealthReader {
   /// `05/02/24`
   private static func date(_ text: String) -> CivilDate? {
     let parts = text.split(separator: "/").map { Int($0) }
-    guard parts.count == 3, let month = parts[0], let day = parts[1], let year = parts[2], (0...99).contains(year) else {
+    guard parts.count == 3, let month = parts[0], let day = parts[1], let year = parts[2], (0...99).contains(year)
+    else {
       return nil
     }
     return CivilDate(year: 2000 + year, month: month, day: day)

@@ -153,7 +153,9 @@ private struct Pass {
 
   private func readWorkouts(_ columns: Set<String>) throws(HealthError) {
     guard columns.isSuperset(of: ["START_TIME", "END_TIME", "DEVICE_ID"]) else { return }
-    try database.each("SELECT START_TIME, END_TIME, DEVICE_ID FROM BASE_ACTIVITY_SUMMARY", table: "BASE_ACTIVITY_SUMMARY") {
+    try database.each(
+      "SELECT START_TIME, END_TIME, DEVICE_ID FROM BASE_ACTIVITY_SUMMARY", table: "BASE_ACTIVITY_SUMMARY"
+    ) {
       row in
       let (start, end) = (row.int(0), row.int(1))
       gathering.add(.workout, source(row.int(2)), start, end, value: Double(end &- start) / 60_000)
@@ -182,7 +184,9 @@ private struct Night {
   }
 
   mutating func end(_ found: (UInt16, Int64, Int64) -> Void) {
-    for (device, night) in open.sorted(by: { $0.key < $1.key }) { found(device, night.start, night.last + min(longest, 60_000)) }
+    for (device, night) in open.sorted(by: { $0.key < $1.key }) {
+      found(device, night.start, night.last + min(longest, 60_000))
+    }
     open = [:]
   }
 }

@@ -6,7 +6,11 @@ import System
 struct GoogleFitReader: HealthReader {
   let format = "Google Fit"
 
-  private enum Part { case points, session, daily(CivilDate), workout }
+  private enum Part {
+    case points, session
+    case daily(CivilDate)
+    case workout
+  }
 
   private static func part(_ name: String) -> Part? {
     let words = name.split(separator: "/")
@@ -133,7 +137,8 @@ struct GoogleFitReader: HealthReader {
       (start, seconds) = (nil, 0)
     }
     while try scanner.next({ tag, count in
-      count > 10 && (tag[1] == 0x41 || tag[1] == 0x4C || tag[1] == 0x54 && tag[6] == 0x54 || tag[1] == 0x2F && tag[2] == 0x41)
+      count > 10
+        && (tag[1] == 0x41 || tag[1] == 0x4C || tag[1] == 0x54 && tag[6] == 0x54 || tag[1] == 0x2F && tag[2] == 0x41)
     }) {
       let name = scanner.tag.dropFirst().prefix { $0 > 0x20 && $0 != 0x3E }
       switch String(decoding: name, as: UTF8.self) {

@@ -31,7 +31,8 @@ private struct Pass {
     self.gathering = gathering
     tables = Set(try database.tables())
     if tables.isDisjoint(with: [
-      "steps_record_table", "sleep_session_record_table", "resting_heart_rate_record_table", "exercise_session_record_table",
+      "steps_record_table", "sleep_session_record_table", "resting_heart_rate_record_table",
+      "exercise_session_record_table",
     ]) {
       gathering.remark(.note, "It has none of the tables that are known.")
       return nil
@@ -50,7 +51,8 @@ private struct Pass {
       ) { row in
         // 1 watch, 2 phone, 4 ring, 5 worn on the head, 6 band, 7 on the chest.
         let kind: HealthSource.Kind =
-          [1, 4, 5, 6, 7].contains(row.int(2)) ? .wearable : row.int(2) == 2 ? .phone : HealthSource.kind(of: row.text(1))
+          [1, 4, 5, 6, 7].contains(row.int(2))
+          ? .wearable : row.int(2) == 2 ? .phone : HealthSource.kind(of: row.text(1))
         devices[row.int(0)] = (row.text(1), kind)
       }
     }
@@ -115,7 +117,9 @@ private struct Pass {
       sources[row.int(4)] = source
       gathering.add(.night, source, row.int(2), row.int(3))
     }
-    guard try has("sleep_stages_table", ["PARENT_KEY", "STAGE_START_TIME", "STAGE_END_TIME", "STAGE_TYPE"]) else { return }
+    guard try has("sleep_stages_table", ["PARENT_KEY", "STAGE_START_TIME", "STAGE_END_TIME", "STAGE_TYPE"]) else {
+      return
+    }
     try database.each(
       """
       SELECT parent_key, stage_start_time, stage_end_time, stage_type FROM sleep_stages_table \

@@ -62,7 +62,9 @@ struct PlainReader: HealthReader {
   private func add(
     _ kind: String, _ start: String, _ end: String?, _ value: Double?, _ source: String?, _ gathering: Gathering
   ) -> String? {
-    guard let from = time(start, gathering, isEnd: false) else { return "has a start that is no time: \(start.prefix(40))" }
+    guard let from = time(start, gathering, isEnd: false) else {
+      return "has a start that is no time: \(start.prefix(40))"
+    }
     var to = from
     if let end {
       guard let time = time(end, gathering, isEnd: true) else { return "has an end that is no time: \(end.prefix(40))" }
@@ -75,7 +77,8 @@ struct PlainReader: HealthReader {
     switch kind.lowercased() {
     case "steps", "resting_heart_rate", "heart_rate":
       guard let value else { return "has no value" }
-      let kind: HealthRecord.Kind = kind.lowercased() == "steps" ? .steps : kind.lowercased() == "heart_rate" ? .heartRate : .resting
+      let kind: HealthRecord.Kind =
+        kind.lowercased() == "steps" ? .steps : kind.lowercased() == "heart_rate" ? .heartRate : .resting
       gathering.add(kind, index, from, to, value: value)
     case "asleep": gathering.add(.asleep, index, from, to)
     case "awake": gathering.add(.awake, index, from, to)

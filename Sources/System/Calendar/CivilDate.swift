@@ -40,7 +40,10 @@ public struct CivilDate: Hashable, Comparable, Sendable, CustomStringConvertible
   /// 1 to 31.
   public var day: Int { parts.2 }
   /// 0 is Sunday.
-  public var weekday: Int { let rest = (number + 4) % 7; return rest < 0 ? rest + 7 : rest }
+  public var weekday: Int {
+    let rest = (number + 4) % 7
+    return rest < 0 ? rest + 7 : rest
+  }
 
   public func adding(days: Int) -> CivilDate { CivilDate(number: number + days) }
   public static func < (left: CivilDate, right: CivilDate) -> Bool { left.number < right.number }

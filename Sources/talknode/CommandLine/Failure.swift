@@ -26,6 +26,20 @@ struct ExitStatus: Equatable, Sendable {
   static let configuration = ExitStatus(code: 78)
   /// Ended by SIGINT, as a shell counts it.
   static let interrupted = ExitStatus(code: 130)
+
+  /// What each means, in a few words for the manual.
+  static let meanings: [(status: ExitStatus, meaning: String)] = [
+    (.ok, "It was done."), (.failed, "It did not succeed, and none of the others fits."),
+    (.usage, "The command line is wrong."),
+    (.data, "Data that was given is wrong, or there was nothing to hear or send."),
+    (.noInput, "A file that was named is not there."),
+    (.unavailable, "What is needed is not there: the running talknode, a device."),
+    (.software, "A mistake of the program itself."), (.system, "The system refused something basic."),
+    (.cantCreate, "A file or a folder can't be made."), (.ioError, "A file can't be read or written."),
+    (.temporary, "Try again later: something is busy or away."),
+    (.protocolError, "The other side speaks another language."), (.noPermission, "It is not permitted."),
+    (.configuration, "The settings are wrong."), (.interrupted, "Ended by Ctrl-C."),
+  ]
 }
 
 /// Why a command could not be done: the error type of this room, as it is shown on the terminal.

@@ -1,4 +1,4 @@
-/// The one table of what the program can be told. Parsing, help and the manual are made from it.
+/// The one table of what the program can be told. Parsing, help, the manual and the shells' completions are made from it.
 enum Table {
   static let verbs: [Verb] =
     [
@@ -9,6 +9,7 @@ enum Table {
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
       HealthCommand.verb, IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
-      DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, VersionCommand.verb, HelpCommand.verb,
-    ] + PushToTalkCommand.verbs
+      DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, CompletionsCommand.verb, ManualCommand.verb,
+      VersionCommand.verb, HelpCommand.verb,
+    ] + PushToTalkCommand.verbs + [BindCommand.verb] + AudioCommand.verbs
 }

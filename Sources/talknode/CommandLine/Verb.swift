@@ -37,11 +37,14 @@ struct Operand: Sendable, Equatable {
   let name: String
   let help: String
   let isOptional: Bool
+  /// The words that it can be, where they are known; for completion.
+  let words: [String]
 
-  init(_ name: String, _ help: String, isOptional: Bool = false) {
+  init(_ name: String, _ help: String, isOptional: Bool = false, _ words: [String] = []) {
     self.name = name
     self.help = help
     self.isOptional = isOptional
+    self.words = words
   }
 
   var usage: String { isOptional ? "[\(name)]" : name }

@@ -51,7 +51,7 @@ enum DoctorCommand {
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
         transcribers = try? await client.call(.talk(.transcribers), timeout: .seconds(30)).array
-        if let status { findings += link(status) }
+        if let status { findings += link(status) + triggers(status) }
       } else {
         findings.append(
           Finding(.note, "daemon", "talknode is not running.", remedy: "systemctl --user start talknode"))
@@ -183,6 +183,10 @@ enum DoctorCommand {
       findings.append(Finding(.note, "transcriber", "Nobody can turn speech into text: what is said is kept as sound."))
     }
     return findings
+  }
+
+  static func triggers(_ status: NodeStatus) -> [Finding] {
+    status.triggers.map { Finding($0.isReady ? .ok : .note, $0.name, $0.detail, remedy: $0.remedy) }
   }
 
   static func capabilities(_ states: [ModuleState], _ switches: [CapabilityState]) -> [Finding] {

@@ -5,6 +5,10 @@ import System
 enum PushToTalkCommand {
   private static let wait = Option("wait", "return when the answer has been spoken")
   private static let live = Option("live", "show level and text while it is heard, and the troubles")
+  private static let liveNote = """
+    With --live in a terminal, Enter ends the capture and sends what was said, and Ctrl-C forgets it. With --live --json each \
+    notice is an object on a line of its own, before the answer.
+    """
 
   static let verbs: [Verb] = [
     verb("start", .start, "open the microphone"),
@@ -25,7 +29,10 @@ enum PushToTalkCommand {
   }
 
   private static func verb(_ name: String, _ request: TalkRequest, _ summary: String, canWait: Bool = false) -> Verb {
-    Verb("ptt \(name)", summary, options: canWait ? [wait, live, .json] : [live, .json]) {
+    Verb(
+      "ptt \(name)", summary, options: canWait ? [wait, live, .json] : [live, .json],
+      notes: request == .start || request == .toggle ? [liveNote] : []
+    ) {
       arguments, terminal throws(Failure) in try await run(request, arguments, terminal)
     }
   }
@@ -37,11 +44,15 @@ enum PushToTalkCommand {
     let loop = context.loop()
     defer { loop.stop() }
     let client = try await ControlClient.require(context.instance, loop: loop)
-    let watcher = arguments.has(live) ? try await Watcher(context.instance, loop, terminal) : nil
-    let answer = try await client.call(.talk(request), timeout: .seconds(60))
+    let watcher = arguments.has(live) ? try await LiveView(context, loop) : nil
+    var answer = try await client.call(.talk(request), timeout: .seconds(60))
+    // A start answers when the microphone is open: shown on until the capture has ended, by this terminal or otherwise.
+    if let watcher, answer["status"] == nil { answer = try await watcher.untilEnd(of: answer, client) }
+    await watcher?.end(after: arguments.has(wait) && answer["status"]?.string == "queued")
     show(answer, context)
-    if arguments.has(wait), answer["status"]?.string == "queued" { try await untilIdle(context.instance, loop) }
-    await watcher?.end()
+    if watcher == nil, arguments.has(wait), answer["status"]?.string == "queued" {
+      try await untilIdle(context.instance, loop)
+    }
     return exit(of: answer)
   }
 
@@ -66,6 +77,7 @@ enum PushToTalkCommand {
       case "cancelled": "forgotten"
       case "idle": "nothing was open"
       case "busy": "another capture is open"
+      case "ended": "the capture has ended"
       case let other?: other
       }
     context.terminal.print(line)
@@ -110,34 +122,5 @@ enum PushToTalkCommand {
       terminal.print(answer["reply"]?.string ?? "sent")
     }
     return .ok
-  }
-
-  /// Shows what goes on in one line of the terminal that is written over.
-  private struct Watcher {
-    private let client: ControlClient
-    private let task: Task<Void, Never>
-
-    init(_ instance: Instance, _ loop: EventLoop, _ terminal: Terminal) async throws(Failure) {
-      let client = try await ControlClient.require(instance, loop: loop)
-      self.client = client
-      task = Task {
-        _ = try? await client.watch { json throws(Failure) in
-          if let trouble = json["trouble"]?.string { terminal.note("\r\u{1B}[K\(trouble)") }
-          if let partial = json["partial"]?.string { terminal.noteInPlace(partial) }
-          if let level = json["level"]?.double { terminal.noteInPlace(Self.bar(level)) }
-          return true
-        }
-      }
-    }
-
-    static func bar(_ level: Double) -> String {
-      let full = Int((min(max(level, 0), 1) * 30).rounded())
-      return String(repeating: "#", count: full) + String(repeating: ".", count: 30 - full)
-    }
-
-    func end() async {
-      await client.close()
-      await task.value
-    }
   }
 }

@@ -11,7 +11,7 @@ enum StatusCommand {
       """
       Without --json and with --follow each change is one short line. With --json each is one object: link.missing lists the \
       approvals that are awaited, with the command for the gateway host; link.withheld the commands that the gateway keeps back, \
-      and why.
+      and why; text and class are for a bar (waybar: "return-type": "json").
       """
     ], run: run)
 

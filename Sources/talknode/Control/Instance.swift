@@ -37,10 +37,7 @@ struct Instance: Sendable, Equatable {
 
   /// Resolves links as far as the path exists, so that one folder has one name.
   private static func absolute(_ path: String) -> String {
-    if let resolved = realpath(path, nil) {
-      defer { free(resolved) }
-      return String(cString: resolved)
-    }
+    if let resolved = Files.resolved(path) { return resolved }
     guard let slash = path.lastIndex(of: "/") else {
       return absolute(".") + (path == "." ? "" : "/" + path)
     }

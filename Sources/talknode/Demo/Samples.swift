@@ -1,13 +1,11 @@
-import Glibc
 import System
 
 /// The bundled samples: beside the installed program, or in the folder it was built in.
 enum Samples {
   /// The folder `samples/NAME`; nil when it is not there.
   static func folder(_ name: String) -> String? {
-    guard let resolved = realpath("/proc/self/exe", nil) else { return nil }
-    defer { free(resolved) }
-    var folder = String(cString: resolved)[...]
+    guard let program = Files.resolved("/proc/self/exe") else { return nil }
+    var folder = program[...]
     // …/bin/talknode and …/share/talknode, or .build/TRIPLE/debug/talknode below the package.
     for _ in 0..<5 {
       guard let slash = folder.lastIndex(of: "/") else { return nil }
