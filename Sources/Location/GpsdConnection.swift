@@ -105,10 +105,11 @@ final class GpsdConnection: Sendable {
 
   private func begin(_ stream: Stream) {
     state.withLock { $0.stream = stream }
-    deliver(.opened)
     stream.watch(on: loop) { [weak self, weak stream] in
       if let self, let stream { read(stream) }
     }
+    // Whoever hears it may have lost interest, and close.
+    deliver(.opened)
     // What came while the thread still had it.
     read(stream)
   }
