@@ -27,7 +27,7 @@ VENV := .build/venv
 REAL_TIME := AudioTests.(Pulse|PipeWire|ALSA|SoundSystem)
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-speech
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-audio test-speech test-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -47,6 +47,10 @@ unit-tests: packages-run packages-test toolchain
 test-audio: packages-run packages-test toolchain ## sound in real time against PulseAudio, PipeWire and ALSA; wants a quiet machine
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	$(SWIFT) test --skip-build --disable-xctest --no-parallel --filter "$(REAL_TIME)"
+
+test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys of a kernel of their own, in QEMU
+	$(SWIFT) build --build-tests -j $(JOBS) --quiet
+	@Tests/Guest/test
 
 # espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
@@ -68,8 +72,10 @@ $(RELEASE): $(SOURCES) | packages-build toolchain
 install: $(RELEASE) ## install program, user unit and sample configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
+	install -D -m 644 config/talknode.desktop "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
-	cp -r samples/speech "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
@@ -77,6 +83,7 @@ install: $(RELEASE) ## install program, user unit and sample configuration (PREF
 
 uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service"
+	rm -f "$(DESTDIR)$(PREFIX)/share/applications/talknode.desktop"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
 
 deb: $(RELEASE) ## a Debian package of the release build in .build

@@ -29,26 +29,34 @@ let package = Package(
       dependencies: [
         "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
         "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health", "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
+        "Speech",
+        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
+    room("HealthModule", ["NodeKit", "Health", "GatewayProtocol", "System"]),
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
     room("LocationModule", ["NodeKit", "Location", "GatewayProtocol", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
+    room("CameraModule", ["NodeKit", "Camera", "Audio", "GatewayProtocol", "Crypto", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
+    room("Health", ["GatewayProtocol", "System", "CSQLite", "CZlib"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
     room("Location", ["System", "CGPS"]),
+    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -62,6 +70,10 @@ let package = Package(
     .systemLibrary(name: "CGPS", providers: [.apt(["libgps-dev"])]),
     .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
+    .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
+    .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
+    .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
@@ -75,6 +87,10 @@ let package = Package(
         "System", "TestSupport", "LinkTestSupport",
       ]),
     tests("TriggersTests", ["Triggers", "System"]),
+    // Run in the guest of `make test-vm`.
+    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
+    .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
     tests("TransportTests", ["Transport", "Crypto", "System", "COpenSSL"]),
@@ -93,6 +109,8 @@ let package = Package(
       ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("HealthTests", ["Health", "System", "TestSupport"]),
+    tests("HealthModuleTests", ["HealthModule", "Health", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
@@ -108,6 +126,9 @@ let package = Package(
         "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System", "TestSupport",
       ]),
+    tests("CameraTests", ["Camera", "System", "TestSupport"]),
+    tests(
+      "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17
@@ -119,6 +140,10 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
     .executableTarget(
       name: "talknode-fuzz",
       dependencies: ["Conversation", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: [
+        "LocationModule", "Location", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System",
+      ],
+      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -128,8 +153,13 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
+        "DevGateway", "LocationModule", "Location", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
+        "Crypto",
+        "System", "CLinux",
         "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
         "CLinux",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

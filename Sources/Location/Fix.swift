@@ -42,7 +42,7 @@ public struct Fix: Sendable, Equatable {
   public var ageAtReceipt: Duration = .zero
 
   /// When it was taken, by the monotonic clock.
-  var measuredAt: Duration { receivedAt - ageAtReceipt }
+  package var measuredAt: Duration { receivedAt - ageAtReceipt }
 
   /// How old it is.
   public func age(at now: Duration) -> Duration { max(.zero, now - measuredAt) }
@@ -88,7 +88,9 @@ enum Plausible {
 
   /// A live fix's time: its own, when it is near this machine's clock, else that of its receipt.
   static func time(_ timeMs: Int64?, receivedMs: Int64) -> (timeMs: Int64, isFromReceipt: Bool) {
-    guard let timeMs, timeMs.distance(to: receivedMs).magnitude <= UInt(clockTolerance) else { return (receivedMs, true) }
+    guard let timeMs, timeMs.distance(to: receivedMs).magnitude <= UInt(clockTolerance) else {
+      return (receivedMs, true)
+    }
     return (timeMs, false)
   }
 

@@ -9,7 +9,7 @@ public enum Detail: Int, Sendable, Comparable {
 }
 
 /// What a feed tells: a connection to gpsd, or to GeoClue.
-enum FeedEvent: Sendable, Equatable {
+package enum FeedEvent: Sendable, Equatable {
   /// It is up; reports may follow.
   case opened
   /// It could not be opened, or was lost. Nothing follows.
@@ -27,19 +27,21 @@ enum FeedEvent: Sendable, Equatable {
 ///
 /// The feed is open only while somebody asks or follows, and for `linger` after that. Who asks while it is closed is refused as soon as
 /// it can't be opened; who has waited on an open one that is lost is kept until his deadline, while it is opened again.
-struct FixWatch: Sendable {
-  struct Want: Sendable, Equatable {
-    let id: UInt64
-    let askedAt: Duration
+package struct FixWatch: Sendable {
+  package struct Want: Sendable, Equatable {
+    package let id: UInt64
+    package let askedAt: Duration
     /// When it is refused at the latest.
-    let deadline: Duration
+    package let deadline: Duration
     /// How old an answer may be; nil = present.
-    let maxAge: Duration?
-    let detail: Detail
+    package let maxAge: Duration?
+    package let detail: Detail
     /// It has waited on a feed that was lost.
     var isSurvivor = false
 
-    init(id: UInt64, askedAt: Duration, deadline: Duration, maxAge: Duration? = nil, detail: Detail = .balanced) {
+    package init(
+      id: UInt64, askedAt: Duration, deadline: Duration, maxAge: Duration? = nil, detail: Detail = .balanced
+    ) {
       self.id = id
       self.askedAt = askedAt
       self.deadline = deadline
@@ -48,7 +50,7 @@ struct FixWatch: Sendable {
     }
   }
 
-  enum Phase: Sendable, Equatable {
+  package enum Phase: Sendable, Equatable {
     case idle
     case opening
     case open
@@ -56,7 +58,7 @@ struct FixWatch: Sendable {
     case resting(until: Duration)
   }
 
-  enum Event: Sendable, Equatable {
+  package enum Event: Sendable, Equatable {
     case asked(Want)
     /// The asker has gone.
     case withdrawn(UInt64)
@@ -69,7 +71,7 @@ struct FixWatch: Sendable {
     case stopped
   }
 
-  enum Action: Sendable, Equatable {
+  package enum Action: Sendable, Equatable {
     case open(Detail)
     case close
     case answer(UInt64, Fix)
@@ -78,8 +80,8 @@ struct FixWatch: Sendable {
     case tell(FixNews)
   }
 
-  private(set) var phase = Phase.idle
-  private(set) var wants: [Want] = []
+  package private(set) var phase = Phase.idle
+  package private(set) var wants: [Want] = []
   private var followers: [UInt64: Detail] = [:]
   private var receivers = Receivers()
   /// nil until the feed has told.
@@ -97,14 +99,14 @@ struct FixWatch: Sendable {
 
   static let limit = 64
 
-  init(name: String, linger: Duration, receiverRemedy: String? = nil) {
+  package init(name: String, linger: Duration, receiverRemedy: String? = nil) {
     self.name = name
     self.linger = linger
     self.receiverRemedy = receiverRemedy
   }
 
   /// When `tick` is due; nil when nothing waits for time.
-  var nextWake: Duration? {
+  package var nextWake: Duration? {
     var wake = wants.map(\.deadline).min()
     func also(_ moment: Duration) { wake = wake.map { min($0, moment) } ?? moment }
     if case .resting(let until) = phase { also(until) }
@@ -116,7 +118,7 @@ struct FixWatch: Sendable {
   /// The finest that anybody wants.
   private var detail: Detail { max(wants.map(\.detail).max() ?? .coarse, followers.values.max() ?? .coarse) }
 
-  mutating func on(_ event: Event, at now: Duration) -> [Action] {
+  package mutating func on(_ event: Event, at now: Duration) -> [Action] {
     var actions: [Action] = []
     switch event {
     case .asked(let want): asked(want, now, &actions)

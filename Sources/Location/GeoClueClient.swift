@@ -35,6 +35,7 @@ actor GeoClueClient {
   private func open(_ detail: Detail, _ deliver: @escaping FixFeed.Deliver) {
     // An older session gives its client back first: GeoClue has one client for each connection to the bus.
     let before = session
+    before?.cancel()
     session = Task {
       await before?.value
       if Task.isCancelled { return }
@@ -59,10 +60,12 @@ actor GeoClueClient {
 
   private func run(_ detail: Detail, _ deliver: @escaping FixFeed.Deliver) async throws(DBusError) {
     let bus = try await bus.bus()
-    // So that a service that has to be started first is not taken for one without an agent.
-    _ = try await bus.call(
-      "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "StartServiceByName",
-      [.string(Self.service), .uint32(0)], timeout: .seconds(10))
+    if try await bus.owner(of: Self.service) == nil {
+      // So that a service that has to be started first is not taken for one without an agent.
+      _ = try await bus.call(
+        "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "StartServiceByName",
+        [.string(Self.service), .uint32(0)], timeout: .seconds(10))
+    }
     let owners = try await bus.owners(of: Self.service)
     let path = try await getClient(bus)
     for (name, value) in [

@@ -1,7 +1,7 @@
 import System
 
 /// A location of GeoClue2 as its properties tell it: not judged yet.
-struct GeoClueReport: Sendable, Equatable {
+package struct GeoClueReport: Sendable, Equatable {
   var latitude: Double
   var longitude: Double
   /// Metres; GeoClue writes 0 when the source gave none.
@@ -19,7 +19,7 @@ struct GeoClueReport: Sendable, Equatable {
   var microseconds: UInt64
 
   /// From `org.freedesktop.GeoClue2.Location`. nil when coordinates are missing.
-  init?(_ properties: [String: DBusValue]) {
+  package init?(_ properties: [String: DBusValue]) {
     guard let latitude = properties["Latitude"]?.double, let longitude = properties["Longitude"]?.double else {
       return nil
     }
@@ -41,7 +41,7 @@ struct GeoClueReport: Sendable, Equatable {
 
   /// The position in it. GeoClue hands over what it has kept, too, so an old time is the truth about an old position, and only one in the
   /// future, or none, is not believed.
-  func fix(receivedAt: Duration, receivedMs: Int64) -> Fix? {
+  package func fix(receivedAt: Duration, receivedMs: Int64) -> Fix? {
     guard let place = Plausible.place(latitude, longitude) else { return nil }
     let altitude = Plausible.altitude(altitude)
     let speed = Plausible.speed(speed)
@@ -56,7 +56,8 @@ struct GeoClueReport: Sendable, Equatable {
       latitude: place.latitude, longitude: place.longitude,
       accuracyMeters: stated ?? (altitude == nil ? Self.cautiousOther : Self.cautiousReceiver),
       isAccuracyStated: stated != nil, altitudeMeters: altitude, speedMps: speed,
-      headingDeg: Plausible.heading(heading, speed: speed), timeMs: known ?? receivedMs, isTimeFromReceipt: known == nil,
+      headingDeg: Plausible.heading(heading, speed: speed), timeMs: known ?? receivedMs,
+      isTimeFromReceipt: known == nil,
       source: source, satellites: nil, receivedAt: receivedAt,
       ageAtReceipt: known.map { .milliseconds(max(0, receivedMs - $0)) } ?? .zero)
   }

@@ -174,10 +174,12 @@ private final class Stream: @unchecked Sendable {
     self.library = library
     data = GpsdLibrary.makeRecord()
     let code = library.table.gps_open(address.host, String(address.port), data)
+    // Its own reason stands in errno, as a negative number.
+    let reason = errno < 0 ? errno : code
     if code != 0 {
       free(data)
       throw LocationError(
-        .unavailable, "\(address) can't be reached: \(GpsdLibrary.reason(code)).",
+        .unavailable, "\(address) can't be reached: \(GpsdLibrary.reason(reason)).",
         remedy: "Start it, for example: sudo systemctl start gpsd.socket")
     }
     line = .allocate(capacity: 16 << 10)
@@ -228,7 +230,9 @@ private final class Stream: @unchecked Sendable {
     let set = data.pointee.set
     var record = Record()
     if set & UInt64(VERSION_SET) != 0 { record.release = String(cString: cgps_release(data)) }
-    if set & UInt64(DEVICELIST_SET) != 0 { record.events.append(.receivers(Int(max(0, data.pointee.devices.ndevices)))) }
+    if set & UInt64(DEVICELIST_SET) != 0 {
+      record.events.append(.receivers(Int(max(0, data.pointee.devices.ndevices))))
+    }
     if set & UInt64(SATELLITE_SET) != 0 { record.events.append(sky()) }
     if set & UInt64(MODE_SET) != 0 { record.events.append(position(receivedAt, receivedMs)) }
     // A receiver was plugged or unplugged. libgps does not take these apart reliably, so gpsd is asked for the list.

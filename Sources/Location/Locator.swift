@@ -8,6 +8,8 @@ public final class Locator: Sendable {
   private let geoclue: FixSource
   private let geoclueClient: GeoClueClient
 
+  private static let plugIn = "Plug one in, or name it: sudo gpsdctl add /dev/ttyACM0"
+
   /// `systemBus` is where GeoClue is; it belongs to `loop`.
   public init(options: LocationOptions, systemBus: SharedBus) {
     self.options = options
@@ -15,7 +17,7 @@ public final class Locator: Sendable {
     gpsd = FixSource(
       FixWatch(
         name: options.gpsd.description, linger: options.linger,
-        receiverRemedy: "Plug one in, or name it in DEVICES of /etc/default/gpsd: gpsdctl add /dev/ttyACM0"),
+        receiverRemedy: Self.plugIn),
       feed: GpsdConnection(options.gpsd, loop: loop).feed, loop: loop)
     geoclueClient = GeoClueClient(bus: systemBus)
     geoclue = FixSource(FixWatch(name: "GeoClue", linger: options.linger), feed: geoclueClient.feed, loop: loop)
@@ -123,9 +125,11 @@ public final class Locator: Sendable {
       case .gpsd: state = await gpsdState()
       case .geoclue:
         let error = await geoclueClient.check()
-        state = error.map { .failure($0) } ?? .success("it can be asked; desktops look Wi-Fi names up in the internet for it")
+        state =
+          error.map { .failure($0) } ?? .success("it can be asked; desktops look Wi-Fi names up in the internet for it")
       case .fixed:
-        state = options.fixed == nil
+        state =
+          options.fixed == nil
           ? .failure(LocationError(.unavailable, "The settings name no fixed position.")) : .success("set")
       }
       findings.append(Finding(provider: provider, state: state))
@@ -147,7 +151,7 @@ public final class Locator: Sendable {
           return .failure(
             LocationError(
               .unavailable, "\(address) has no receiver.",
-              remedy: "Plug one in, or name it in DEVICES of /etc/default/gpsd."))
+              remedy: Self.plugIn))
         case .receivers(let count):
           let release = connection.release.map { " (\($0))" } ?? ""
           return .success("\(address)\(release), \(count == 1 ? "1 receiver" : "\(count) receivers")")

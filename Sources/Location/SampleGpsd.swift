@@ -38,7 +38,8 @@ public actor SampleGpsd {
       let said = await process.errorOutput
       await process.end(grace: .milliseconds(500))
       if attempt == 3 || isPortGiven {
-        throw LocationError(.unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-tools")
+        throw LocationError(
+          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-tools")
       }
     }
   }
@@ -48,7 +49,8 @@ public actor SampleGpsd {
     if logs.isEmpty {
       let path = "/usr/sbin/gpsd"
       command = Subprocess.Command(
-        Files.exists(path) ? path : "gpsd", ["-N", "-S", "\(port)", "-F", "/tmp/talknode-gpsd-\(getpid())-\(port).sock"])
+        Files.exists(path) ? path : "gpsd",
+        ["-N", "-S", "\(port)", "-F", "/tmp/talknode-gpsd-\(getpid())-\(port).sock"])
     } else {
       // -n: reads without waiting for a client, so that the receivers are there when one comes.
       command = Subprocess.Command(
@@ -61,11 +63,11 @@ public actor SampleGpsd {
     }
   }
 
-  /// Waits until somebody listens and greets as gpsd does.
+  /// Waits until somebody listens and has all the receivers.
   private func answers(_ process: Subprocess) async -> Bool {
     let end = Monotonic.now() + .seconds(10)
     while Monotonic.now() < end {
-      if Self.greets(port) { return true }
+      if Self.isReady(port, receivers: logs.count) { return true }
       if Glibc.kill(process.processID, 0) != 0 { return false }
       do { try await Task.sleep(for: .milliseconds(20)) } catch { return false }
     }
@@ -117,8 +119,8 @@ public actor SampleGpsd {
     }
   }
 
-  /// Whether somebody at that port of this machine says hello, within 0.2 s. gpsd greets at once.
-  private static func greets(_ port: UInt16) -> Bool {
+  /// Whether somebody at that port of this machine knows as many receivers. Takes 0.2 s at most.
+  private static func isReady(_ port: UInt16, receivers: Int) -> Bool {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     if descriptor < 0 { return false }
     defer { close(descriptor) }
@@ -128,8 +130,22 @@ public actor SampleGpsd {
         connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
       }
     }
-    if code != 0 { return false }
-    var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-    return poll(&wait, 1, 200) == 1 && wait.revents & Int16(POLLIN) != 0
+    let question = Array("?DEVICES;\n".utf8)
+    if code != 0 || write(descriptor, question, question.count) != question.count { return false }
+    var answer = ""
+    let end = Monotonic.now() + .milliseconds(200)
+    while Monotonic.now() < end {
+      var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      guard poll(&wait, 1, 200) == 1 else { return false }
+      var bytes = [UInt8](repeating: 0, count: 16384)
+      let count = read(descriptor, &bytes, bytes.count)
+      if count <= 0 { return false }
+      answer += String(decoding: bytes[..<count], as: UTF8.self)
+      guard let list = answer.split(separator: "\n").first(where: { $0.hasPrefix(#"{"class":"DEVICES""#) }) else {
+        continue
+      }
+      return list.split(separator: #""path":"#).count > receivers
+    }
+    return false
   }
 }

@@ -5,6 +5,7 @@ import DeviceModule
 import GatewayClient
 import GatewayProtocol
 import Glibc
+import LocationModule
 import NodeKit
 import System
 import Transport
@@ -93,6 +94,7 @@ actor Node {
     let old = settings
     settings = new
     signs.choose(new.signs)
+    services.location.choose(LocationModule.Privacy(new.location))
     let isOther =
       old.node.displayNameOrDefault != new.node.displayNameOrDefault
       || old.gateway.headersOrDefault != new.gateway.headersOrDefault
@@ -154,12 +156,15 @@ actor Node {
   /// Turns a capability on or off, tells the gateway, and returns the status once the gateway has looked at the new surface, at the
   /// latest after 6 s.
   func turn(_ name: String, on: Bool) async throws(Failure) -> NodeStatus {
-    do { try switches.set(name, enabled: on) } catch {
+    let declared = await router.surface()
+    do { _ = try await router.modules.turn(name, on: on, in: switches) } catch {
       throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
     }
     await router.switchesChanged()
+    if !on { for module in router.modules where module.has(switch: name) { await module.forget() } }
     changed()
-    guard let link else { return status() }
+    // A switch that is not a command's own changes nothing that the gateway is told.
+    guard let link, await router.surface() != declared else { return status() }
     let before = await link.status()
     await link.surfaceChanged()
     guard before.node.isConnected else { return status() }

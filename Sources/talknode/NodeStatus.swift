@@ -119,6 +119,12 @@ struct CapabilityState: Sendable, Equatable {
             isSwitchable: command.consent != nil,
             allows: command.consent?.allows ?? "", commands: commands))
       }
+      for consent in module.switches where seen.insert(consent.name).inserted {
+        rows.append(
+          CapabilityState(
+            name: consent.name, isEnabled: switches.isEnabled(consent), isSwitchable: true, allows: consent.allows,
+            commands: []))
+      }
     }
     return rows
   }

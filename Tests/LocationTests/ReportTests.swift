@@ -109,7 +109,9 @@ import Testing
     #expect(Self.fix { $0.speed = 0 }?.speedMps == 0)
   }
 
-  @Test("the accuracy is the horizontal estimate, else that of both directions, else a cautious one that is never called precise")
+  @Test(
+    "the accuracy is the horizontal estimate, else that of both directions, else a cautious one that is never called precise"
+  )
   func accuracies() throws {
     for eph in [Double.nan, 0, -3, .infinity, -.infinity] {
       let fix = try #require(Self.fix { $0.eph = eph })
@@ -130,7 +132,9 @@ import Testing
     #expect(Self.fix { $0.eph = 1e12 }?.accuracyMeters == 20_037_508)
   }
 
-  @Test("without a time, or with one far from this machine's clock, the place stays and the time of receipt is told, and said to be that")
+  @Test(
+    "without a time, or with one far from this machine's clock, the place stays and the time of receipt is told, and said to be that"
+  )
   func times() throws {
     let week: Int64 = 7 * 86400
     let received = Self.wall + 400

@@ -156,7 +156,8 @@ final class ScriptedGpsd: Sendable {
   }
 
   static let version = #"{"class":"VERSION","release":"3.22","rev":"3.22","proto_major":3,"proto_minor":14}"#
-  static let devices = #"{"class":"DEVICES","devices":[{"class":"DEVICE","path":"/dev/a","activated":"2026-01-01T00:00:00.000Z"}]}"#
+  static let devices =
+    #"{"class":"DEVICES","devices":[{"class":"DEVICE","path":"/dev/a","activated":"2026-01-01T00:00:00.000Z"}]}"#
   static let noDevices = #"{"class":"DEVICES","devices":[]}"#
 
   let port: UInt16
@@ -241,7 +242,9 @@ final class ScriptedGpsd: Sendable {
   private func write(_ bytes: [UInt8], to client: Int32) {
     var sent = 0
     while sent < bytes.count {
-      let count = bytes.withUnsafeBytes { send(client, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL)) }
+      let count = bytes.withUnsafeBytes {
+        send(client, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
+      }
       if count <= 0 { return }
       sent += count
     }

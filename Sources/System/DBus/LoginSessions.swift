@@ -35,12 +35,14 @@ public struct LoginSessions: Sendable {
     var use = Use.away
     // (id, user, name, seat, path)
     for session in sessions {
-      guard let fields = session.fields, fields.count == 5, fields[1].int == Int64(user), fields[3].text?.isEmpty == false,
+      guard let fields = session.fields, fields.count == 5, fields[1].int == Int64(user),
+        fields[3].text?.isEmpty == false,
         let path = fields[4].text, let bus = try? await systemBus.bus(),
         let found = try? await bus.properties(
           Self.service, path, "org.freedesktop.login1.Session", timeout: Self.patience)
       else { continue }
-      guard found["Active"]?.bool == true, found["Remote"]?.bool != true, found["Class"]?.text ?? "user" == "user" else {
+      guard found["Active"]?.bool == true, found["Remote"]?.bool != true, found["Class"]?.text ?? "user" == "user"
+      else {
         continue
       }
       if found["LockedHint"]?.bool != true { return .inUse }

@@ -4,9 +4,10 @@ enum Table {
     [
       RunCommand.verb, PairCommand.verb, StatusCommand.verb,
       GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
-      InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
+      CameraCommand.list, CameraCommand.snap, CameraCommand.clip,
+      InvokeCommand.verb, LocationCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
-      IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
+      HealthCommand.verb, IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
       DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, VersionCommand.verb, HelpCommand.verb,
     ] + PushToTalkCommand.verbs

@@ -69,8 +69,12 @@ enum DoctorCommand {
       await services.talk.close()
       await services.close()
     }
+    let located = context.services(loop, settings: layers.settings)
+    findings += await location(located.locator)
+    await located.close()
     findings += Self.transcribers(transcribers ?? [])
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
+    findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {

@@ -203,6 +203,9 @@ struct Demo: Sendable {
         return outcome(.failed, error.sentence, since: began)
       }
     } catch {
+      if let lack = step.lacks.first(where: { error.message.contains($0) }) {
+        return outcome(.skipped, error.message.replacing("\(lack): ", with: ""), since: began)
+      }
       // What this machine lacks is no failure of the program; the same error from a module that says it is ready is one.
       if case .absent(let reason, let remedy) = await module.availability() {
         return outcome(.skipped, reason, remedy: remedy, since: began)

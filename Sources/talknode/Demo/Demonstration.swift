@@ -30,17 +30,20 @@ struct DemoStep: Sendable {
   let describe: @Sendable (JSON) async throws(Flaw) -> String
   /// What is made ready before the command runs.
   let before: @Sendable () async -> Void
+  /// Refusals that say what this machine's device has not got: the step is skipped with them.
+  let lacks: Set<String>
   /// What happens at this machine while the command runs: somebody speaks, something moves.
   let meanwhile: @Sendable () async -> Void
 
   init(
-    _ command: String, params: JSON = [:], source: Source = .machine,
+    _ command: String, params: JSON = [:], source: Source = .machine, lacks: Set<String> = [],
     describe: @escaping @Sendable (JSON) async throws(Flaw) -> String = { payload in DemoStep.short(payload) },
     before: @escaping @Sendable () async -> Void = {}, meanwhile: @escaping @Sendable () async -> Void = {}
   ) {
     self.command = command
     self.params = params
     self.source = source
+    self.lacks = lacks
     self.describe = describe
     self.before = before
     self.meanwhile = meanwhile
