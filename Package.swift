@@ -29,7 +29,8 @@ let package = Package(
       dependencies: [
         "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
         "Conversation", "Speech", "Audio",
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health", "Conversation", "Speech", "Audio",
+        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health",
+        "Conversation", "Speech", "Audio",
         "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
         "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
         "Speech",
@@ -153,13 +154,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "LocationModule", "Location", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Crypto",
-        "System", "CLinux",
-        "DevGateway", "NodeKit", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport", "Crypto", "System",
-        "CLinux",
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System", "CLinux",
-        "CTurboJPEG",
+        "DevGateway", "LocationModule", "Location", "Camera", "NodeKit", "GatewayClient", "Speech", "Audio",
+        "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
