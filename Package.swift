@@ -27,15 +27,9 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "LocationModule", "Location", "DeviceModule", "NotifyModule",
-        "Conversation", "Speech", "Audio",
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "HealthModule", "Health",
-        "Conversation", "Speech", "Audio",
-        "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "CameraModule", "Conversation",
-        "Speech",
-        "Camera", "Audio", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Configuration", "Crypto", "System",
+        "DevGateway", "TalkModule", "CameraModule", "LocationModule", "HealthModule", "DeviceModule", "NotifyModule",
+        "Triggers", "Conversation", "Speech", "Camera", "Audio", "Location", "Health", "NodeKit", "GatewayClient",
+        "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
@@ -140,11 +134,10 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["Conversation", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       dependencies: [
-        "LocationModule", "Location", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System",
+        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
+        "Transport", "Configuration", "System",
       ],
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Camera", "Configuration", "System"],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -154,8 +147,11 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "LocationModule", "Location", "Camera", "NodeKit", "GatewayClient", "Speech", "Audio",
-        "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
+        "Audio",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Camera", "Crypto", "System",
+        "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -10,7 +10,8 @@ public actor Cameras {
 
   let places: CameraPlaces
   private let light: UseLight?
-  private var feeds: [String: FrameFeed] = [:]
+  /// Each camera's feed, and the node it opens: the same camera may come back as another one.
+  private var feeds: [String: (feed: FrameFeed, node: String?)] = [:]
 
   /// How long a list may take: some drivers think for a second when they are opened.
   private static let patience: Duration = .seconds(5)
@@ -47,14 +48,17 @@ public actor Cameras {
   public func close() async {
     let open = feeds.values
     feeds = [:]
-    for feed in open { await feed.stop() }
+    for (feed, _) in open { await feed.stop() }
     await light?.off()
   }
 
   private func feed(of device: CameraDevice, _ wish: CaptureWish) -> FrameFeed {
     // A program that takes pictures is another one than that which makes films: they can't share.
     let key = device.origin == .program && wish.purpose == .motion ? device.id + "\u{0}video" : device.id
-    if let feed = feeds[key] { return feed }
+    if let (feed, node) = feeds[key] {
+      if node == device.node { return feed }
+      Task { await feed.stop() }
+    }
     let make = makeSource(device)
     let feed = FrameFeed(
       name: device.name, warm: device.node == nil ? .zero : settings.warm, loop: loop,
@@ -62,7 +66,7 @@ public actor Cameras {
         guard let light else { return }
         loop.perform { light.assumeIsolated { $0.count(isOn ? 1 : -1) } }
       }, source: make)
-    feeds[key] = feed
+    feeds[key] = (feed, device.node)
     return feed
   }
 

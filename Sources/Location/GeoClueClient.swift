@@ -81,18 +81,17 @@ actor GeoClueClient {
     // The agent may ask the person first.
     _ = try await bus.call(Self.service, path, Self.client, "Start", timeout: .seconds(60))
     deliver(.opened)
-    let watcher = Task {
-      for await owner in owners where owner == nil {
-        deliver(.failed(Self.gone))
-        return
-      }
-      if !Task.isCancelled { deliver(.failed(Self.gone)) }
-    }
+    let watcher = Task { await tellEnd(of: owners, deliver) }
     defer { watcher.cancel() }
     for await update in updates {
       guard update.arguments.count == 2, let place = update.arguments[1].text, place != "/" else { continue }
       await take(place, bus, deliver)
     }
+    if !Task.isCancelled { deliver(.failed(Self.gone)) }
+  }
+
+  private func tellEnd(of owners: AsyncStream<String?>, _ deliver: FixFeed.Deliver) async {
+    for await owner in owners where owner == nil { break }
     if !Task.isCancelled { deliver(.failed(Self.gone)) }
   }
 

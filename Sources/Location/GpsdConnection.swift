@@ -10,6 +10,7 @@ public struct GpsdAddress: Sendable, Equatable, CustomStringConvertible {
     self.host = host
     self.port = port
   }
+  fileprivate var isThisMachine: Bool { ["localhost", "127.0.0.1", "::1"].contains(host) }
   public var description: String { "gpsd at \(host.contains(":") ? "[\(host)]" : host):\(port)" }
 }
 
@@ -180,7 +181,8 @@ private final class Stream: @unchecked Sendable {
       free(data)
       throw LocationError(
         .unavailable, "\(address) can't be reached: \(GpsdLibrary.reason(reason)).",
-        remedy: "Start it, for example: sudo systemctl start gpsd.socket")
+        remedy: address.isThisMachine && !Files.exists("/usr/sbin/gpsd")
+          ? "sudo apt install gpsd" : "Start it there, for example: sudo systemctl start gpsd.socket")
     }
     line = .allocate(capacity: 16 << 10)
     line.initialize(repeating: 0)

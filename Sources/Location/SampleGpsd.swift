@@ -67,7 +67,7 @@ public actor SampleGpsd {
   private func answers(_ process: Subprocess) async -> Bool {
     let end = Monotonic.now() + .seconds(10)
     while Monotonic.now() < end {
-      if Self.isReady(port, receivers: logs.count) { return true }
+      if await Self.isReady(port, receivers: logs.count) { return true }
       if Glibc.kill(process.processID, 0) != 0 { return false }
       do { try await Task.sleep(for: .milliseconds(20)) } catch { return false }
     }
@@ -120,7 +120,7 @@ public actor SampleGpsd {
   }
 
   /// Whether somebody at that port of this machine knows as many receivers. Takes 0.2 s at most.
-  private static func isReady(_ port: UInt16, receivers: Int) -> Bool {
+  @concurrent private static func isReady(_ port: UInt16, receivers: Int) async -> Bool {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     if descriptor < 0 { return false }
     defer { close(descriptor) }

@@ -131,7 +131,10 @@ public struct LocationModule: CapabilityModule {
     ])
   }
 
-  private static func rounded(_ value: Double, _ parts: Double) -> Double { (value * parts).rounded() / parts }
+  private static func rounded(_ value: Double, _ parts: Double) -> Double {
+    // No -0.
+    (value * parts).rounded() / parts + 0
+  }
 }
 
 /// The params of `location.get` (§5): anything that is not as it should be counts as not given.

@@ -70,11 +70,9 @@ struct VividTests {
       let picture = try YUVPicture(raw: frame)
       let rgb = try library.rgb(picture)
       let expected: [UInt8]
-      if let name = pixels.ffmpeg, frame.format.stride == tight(frame.format) {
-        expected = try await ffmpeg(frame, as: name, loop)
-      } else {
-        expected = rgbReference
-      }
+      // What ffmpeg does not have is held against the RGB of the same pattern, where edges are sharper.
+      let hasReference = pixels.ffmpeg != nil && frame.format.stride == tight(frame.format)
+      if hasReference { expected = try await ffmpeg(frame, as: pixels.ffmpeg!, loop) } else { expected = rgbReference }
       if pixels == .rgb24 { rgbReference = expected }
       let step = likeness(rgb, expected)
       let inspected = try InspectedFrame(frame)
@@ -92,8 +90,9 @@ struct VividTests {
       }
       // A Bayer pattern's colours are guessed from the neighbours, by each program in its own way: at the bars' edges they differ.
       let isBayer = ["BA81", "GBRG", "GRBG", "RGGB"].contains(pixels.description)
-      #expect(step >= (isBayer ? 25 : 40), "\(pixels): \(step) dB")
-      #expect(whole >= (isBayer ? 25 : 28), "\(pixels): \(whole) dB")
+      let least: Double = isBayer ? 25 : hasReference ? 40 : 28
+      #expect(step >= least, "\(pixels): \(step) dB")
+      #expect(whole >= min(least, 28), "\(pixels): \(whole) dB")
     }
     await cameras.close()
   }

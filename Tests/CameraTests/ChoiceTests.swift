@@ -139,13 +139,17 @@ private let streaming: UInt32 = 0x400_0000
   }
 
   @Test("no camera is told with what to do: permission, libcamera, or nothing there")
-  func absent() {
+  func absent() async {
     var findings = CameraList.Findings()
     #expect(findings.absence.code == .noCamera)
     findings.needingLibcamera = ["/dev/video0"]
     #expect(findings.absence.remedy?.contains("config/recipes") == true)
     findings.denied = ["/dev/null"]
     #expect(findings.absence.code == .notPermitted)
+    // Also when there are others, for the one that was asked for.
+    findings.devices = [CameraDevice(id: "other", name: "other", origin: .recording)]
+    let refusal = await failure { () throws(CameraError) in try findings.device("/dev/null") }
+    #expect(refusal?.code == .notPermitted)
     #expect(findings.absence.remedy?.hasPrefix("sudo usermod -aG ") == true)
   }
 

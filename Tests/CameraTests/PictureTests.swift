@@ -221,7 +221,7 @@ import Testing
     let theirs = try YUVPicture(
       raw: Frame(FrameFormat(try #require(PixelFormat("YVYU")), size, stride: 128), yvyu, atNs: 1))
     #expect(theirs.sampling == .s444)
-    #expect(likeness(ours.luma, theirs.luma) > 20, "seed \(random.seed)")
+    #expect(likeness(ours.luma, theirs.luma) > 38, "seed \(random.seed)")
   }
 
   @Test("a frame that is too short is refused, not read over its end")

@@ -19,6 +19,8 @@ public struct CameraList: Sendable {
     public var devices: [CameraDevice] = []
     /// Nodes that this user may not open.
     public var denied: [String] = []
+    /// The ids that those would have.
+    var deniedIDs: Set<String> = []
     /// Nodes of CSI sensors, which a program has to read.
     public var needingLibcamera: [String] = []
 
@@ -32,7 +34,10 @@ public struct CameraList: Sendable {
     for node in nodes() {
       let device: V4L2Device
       do throws(CameraError) { device = try V4L2Device(node, places: places) } catch {
-        if error.code == .notPermitted { findings.denied.append(node) }
+        if error.code == .notPermitted {
+          findings.denied.append(node)
+          findings.deniedIDs.insert(links[node] ?? node)
+        }
         continue
       }
       guard let facts = device.facts() else { continue }
@@ -92,6 +97,7 @@ extension CameraList.Findings {
     // What a person wrote into the settings may be a part of the name; what a caller names is an id.
     let named = isPreference ? devices.filter { $0.name.lowercased().contains(id.lowercased()) } : []
     if named.count == 1 { return named[0] }
+    if denied.contains(id) || deniedIDs.contains(id) { throw CameraList.notPermitted(id) }
     if devices.isEmpty { throw absence }
     let which = isPreference ? "camera.device in the settings" : "the camera asked for"
     throw CameraError(

@@ -8,6 +8,9 @@ extension YUVPicture {
     guard PixelFormat.raw.contains(format.pixels) else {
       let library = try V4LConvert.shared.get()
       self = try TurboJPEG.shared.get().planes(rgb: library.rgb(frame), size)
+      // libv4lconvert takes every YUV for full range. What it made of limited range lies within it, so that it can be undone here.
+      if V4LConvert.isLuma(format.pixels) && !format.range.isFull { stretch() }
+      if V4LConvert.isLuma(format.pixels) && format.range.is709 { convertFrom709() }
       return
     }
     let stride = max(format.stride, format.pixels.leastStride(width: size.width) ?? 0)
@@ -80,6 +83,17 @@ extension YUVPicture {
         // 583/512 = 1.1387; 255/224 = 1.1384.
         let value = (Int32(truncatingIfNeeded: source[first &+ index &* step]) &- 128) &* 583 &+ 256
         target[index] = UInt8(truncatingIfNeeded: min(max((value &>> 9) &+ 128, 0), 255))
+      }
+    }
+  }
+
+  /// Limited range made full.
+  private mutating func stretch() {
+    for index in planes.indices {
+      let count = planes[index].bytes.count
+      planes[index].bytes.withUnsafeMutableBufferPointer { bytes in
+        let base = bytes.baseAddress!
+        Self.spread(base, 0, 1, base, count, index == 0 ? .stretchLuma : .stretchColour)
       }
     }
   }

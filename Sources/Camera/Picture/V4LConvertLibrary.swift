@@ -23,23 +23,53 @@ final class V4LConvert: @unchecked Sendable {
     }
   }
 
-  /// What it reads and we don't, except what only single old cameras send. Tried with version 1.22.
-  static let formats: Set<PixelFormat> = Set(
-    [
-      "YVYU", "YV12", "NV16", "NV61", "RGBP", "RGBO", "RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24", "Y16 ", "Y10B",
-      "BA81", "GBRG", "GRBG", "RGGB", "HSV3", "HSV4", "M420",
-    ].compactMap { PixelFormat($0) })
+  /// How a format lies in memory: bits a pixel of a row of the first plane, and rows of that length for each two rows of the picture.
+  private struct Layout {
+    let bits: Int
+    let rows: Int
+    /// Its numbers are brightness and colour, which have a range, rather than red, green and blue.
+    let isLuma: Bool
+  }
 
-  static func reads(_ pixels: PixelFormat) -> Bool { formats.contains(pixels) }
+  /// What it reads and we don't, except what only single old cameras send. Tried with version 1.22.
+  private static let layouts: [PixelFormat: Layout] = {
+    var layouts: [PixelFormat: Layout] = [:]
+    func add(_ names: [String], bits: Int, rows: Int = 2, isLuma: Bool = false) {
+      for name in names {
+        if let pixels = PixelFormat(name) { layouts[pixels] = Layout(bits: bits, rows: rows, isLuma: isLuma) }
+      }
+    }
+    add(["YVYU", "Y16"], bits: 16, isLuma: true)
+    add(["Y10B"], bits: 10, isLuma: true)
+    add(["YV12", "M420"], bits: 8, rows: 3, isLuma: true)
+    add(["NV16", "NV61"], bits: 8, rows: 4, isLuma: true)
+    add(["RGBP"], bits: 16)
+    add(["HSV3"], bits: 24)
+    add(["RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24", "HSV4"], bits: 32)
+    add(["BA81", "GBRG", "GRBG", "RGGB"], bits: 8)
+    return layouts
+  }()
+
+  static var formats: Set<PixelFormat> { Set(layouts.keys) }
+  static func reads(_ pixels: PixelFormat) -> Bool { layouts[pixels] != nil }
+  static func isLuma(_ pixels: PixelFormat) -> Bool { layouts[pixels]?.isLuma == true }
 
   /// The frame as RGB, rows without padding. Throws `damaged` when it is too short, `formatUnsupported` when the library does not read it.
   func rgb(_ frame: Frame) throws(CameraError) -> [UInt8] {
     guard frame.size.isSane else { throw CameraError(.damaged, "The camera names an impossible size.") }
+    guard let layout = Self.layouts[frame.format.pixels] else {
+      throw CameraError(.formatUnsupported, "The format \(frame.format.pixels) is not read here.")
+    }
+    let stride = max(frame.format.stride, (frame.size.width * layout.bits + 7) / 8)
+    // Checked here, for the library reads on over the end of some formats' frames.
+    guard stride <= 1 << 20, frame.bytes.count >= stride * (frame.size.height * layout.rows + 1) / 2 else {
+      throw CameraError(.damaged, "The frame is too short.")
+    }
     guard let handle = withUnsafePointer(to: table, { cv4lconvert_make($0) }) else {
       throw CameraError(.formatUnsupported, "libv4lconvert can't be used.")
     }
     defer { table.v4lconvert_destroy(handle) }
-    var source = Self.format(frame.format.pixels, frame.size, stride: frame.format.stride, bytes: frame.bytes.count)
+    var source = Self.format(frame.format.pixels, frame.size, stride: stride, bytes: frame.bytes.count)
     let bytes = frame.size.area * 3
     var target = Self.format(.rgb24, frame.size, stride: frame.size.width * 3, bytes: bytes)
     var count: Int32 = -1
@@ -54,9 +84,6 @@ final class V4LConvert: @unchecked Sendable {
     }
     if Int(count) == bytes { return output }
     let reason = table.v4lconvert_get_error_message(handle).map { String(cString: $0).trimmed } ?? ""
-    if reason.contains("short") || reason.contains("incomplete") {
-      throw CameraError(.damaged, "The frame is too short.")
-    }
     throw CameraError(.formatUnsupported, "libv4lconvert does not read \(frame.format.pixels): \(reason)")
   }
 
