@@ -168,6 +168,7 @@ if Context.environment["TALKNODE_BENCH"] != nil {
         "Audio",
         "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
         "CTurboJPEG",
+        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
