@@ -133,15 +133,15 @@ import Testing
       #expect(shown.contains("####"), "\(shown)")
       let ending = try await Bed.ending(of: live, input: "\n")
       #expect(ending.exit == .code(0) && ending.output.contains("hello there"), "\(ending)")
-      #expect(await eventually(within: .seconds(30)) { await said(bed).contains("hello there") })
+      #expect(await eventually(within: .seconds(60)) { await said(bed).contains("hello there") })
       await speaker.release()
       await speaking.value
       await voice.close()
-      #expect(await eventually(within: .seconds(30)) { ear.tones == [660, 880, 587] }, "\(ear.tones)")
+      #expect(await eventually(within: .seconds(60)) { ear.tones == [660, 880, 587] }, "\(ear.tones)")
       await ear.end()
 
       #expect(
-        await eventually(within: .seconds(30)) {
+        await eventually(within: .seconds(60)) {
           let last = try? JSON(parsing: Array((lines.all.last ?? "").utf8))
           return last?["talk"] == "idle"
         })
@@ -164,7 +164,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(30)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
       await live.signal(SIGINT)
       let all = try await lines.whole().map { try JSON(parsing: Array($0.utf8)) }
       #expect(all.contains { $0["phase"] == "listening" })
@@ -180,7 +180,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(30)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
       #expect(try await bed.run(["ptt", "stop"]).output == "hello there\n")
       #expect(await live.waitForExit() == .code(0))
       #expect(await lines.whole().last?.contains("\"ended\"") == true)
@@ -194,7 +194,7 @@ import Testing
       let live = try await bed.run(["ptt", "start", "--live"])
       #expect(live.exit == .code(69))
       #expect(live.errors.contains("There is no microphone headset.") && live.errors.contains("microphone"))
-      #expect(await eventually(within: .seconds(30)) { ear.tones == [220] }, "\(ear.tones)")
+      #expect(await eventually(within: .seconds(60)) { ear.tones == [220] }, "\(ear.tones)")
       await ear.end()
       #expect(try await bed.status()["talk"] == "idle")
     }
@@ -219,15 +219,16 @@ import Testing
         }
       }
       try await desktop.requestName("org.freedesktop.Notifications")
-      try await with(settings: "notification = true", environment: ["DBUS_SESSION_BUS_ADDRESS": bus.addressText]) {
-        bed, _ in
+      func talk(_ bed: Bed, _ server: PrivateSoundServer) async throws {
         #expect(try await bed.run(["ptt", "start"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(30)) { shown.withLock { $0.map(\.title) } == ["Listening"] })
+        #expect(await eventually(within: .seconds(60)) { shown.withLock { $0.map(\.title) } == ["Listening"] })
         #expect(try await bed.run(["ptt", "stop"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(30)) { closed.withLock { $0 } == [7] })
+        #expect(await eventually(within: .seconds(60)) { closed.withLock { $0 } == [7] })
         let all = shown.withLock { $0 }
         #expect(all.map(\.replaces) == [0] + all.dropFirst().map { _ in 7 })
       }
+      try await with(
+        settings: "notification = true", environment: ["DBUS_SESSION_BUS_ADDRESS": bus.addressText], talk)
     }
   }
 }
