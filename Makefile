@@ -27,12 +27,9 @@ RELEASE := .build/release/talknode
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
-RUN_SUITE = $(SWIFT) test --skip-build --disable-xctest --filter "^$$suite\\."
-QUIETLY := grep -vE '^. (Test|Suite|Test case) ("|[a-zA-Z]+\(|[A-Z][A-Za-z]*|passing).*(started|passed after)|^\[|^Building|^Build complete'
-SUITES := $(notdir $(wildcard Tests/*Tests))
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-speech test-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -47,14 +44,16 @@ test: packages-run packages-test unit-tests conformance ## everything that must 
 
 unit-tests: packages-run packages-test toolchain
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
-	@# One suite after the other: they run real programs against real deadlines, and two cores are soon busy. A suite that fails is run
-	@# again, a test at a time, twice at most, and has to pass then: what only a busy machine breaks is told from what is broken.
-	@for suite in $(SUITES); do \
-	  echo "$$suite"; $(RUN_SUITE) 2>&1 | $(QUIETLY) \
-	    || { echo "$$suite failed; once more, a test at a time"; $(RUN_SUITE) --no-parallel 2>&1 | $(QUIETLY); } \
-	    || { echo "$$suite failed; a last time"; $(RUN_SUITE) --no-parallel 2>&1 | $(QUIETLY); } || exit 1; done
+	@SWIFT="$(SWIFT)" Tests/run
+
+test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys of a kernel of their own, in QEMU
+	$(SWIFT) build --build-tests -j $(JOBS) --quiet
+	@Tests/Guest/test
 
 # espeak-ng is one for a whole process: each of these tests has a process of its own.
+test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
+	Tests/Speech/test-speech
+
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done
@@ -72,7 +71,8 @@ install: $(RELEASE) ## install program, user unit, manual, completions and sampl
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
-	cp -r samples/speech "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"
 	chmod 644 "$(DESTDIR)$(UNIT_DIR)/talknode.service"
@@ -106,9 +106,17 @@ format: packages-build toolchain ## rewrite every source file in the project's f
 fuzz: packages-build toolchain ## each decoder of foreign bytes against libFuzzer for 60 s (SECONDS_EACH=60)
 	@Tests/Fuzz/run $(or $(SECONDS_EACH),60)
 
+SANITIZERS ?= thread address
 sanitize: packages-run packages-test toolchain ## the test suites under the thread and the address sanitizer
-	$(SWIFT) test --sanitize=thread --scratch-path .build-thread --disable-xctest -j $(JOBS)
-	$(SWIFT) test --sanitize=address --scratch-path .build-address --disable-xctest -j $(JOBS)
+	@# Reports go to files, those of programs that a test starts too: one of them fails the run, also when the tests pass.
+	@for sanitizer in $(SANITIZERS); do \
+	  scratch=$(CURDIR)/.build-$$sanitizer; reports=$$scratch/reports; rm -rf "$$reports"; mkdir -p "$$reports"; \
+	  echo "Building with the $$sanitizer sanitizer."; \
+	  $(SWIFT) build --build-tests --sanitize=$$sanitizer --scratch-path "$$scratch" -j $(JOBS) --quiet || exit 1; \
+	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
+	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || exit 1; \
+	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; exit 1; fi; \
+	  echo "$$sanitizer sanitizer: nothing found"; done
 
 conformance: packages-run packages-test $(VENV)/ready ## programs of other make against our gateway and our node
 	@$(SWIFT) build --product talknode -j $(JOBS) --quiet

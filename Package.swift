@@ -27,43 +27,64 @@ let package = Package(
     .executableTarget(
       name: "talknode",
       dependencies: [
-        "DevGateway", "TalkModule", "Triggers", "DeviceModule", "NotifyModule", "Conversation", "Speech", "Audio",
-        "NodeKit", "GatewayClient", "GatewayProtocol", "Transport",
-        "Configuration", "Crypto", "System",
+        "DevGateway", "TalkModule", "CameraModule", "LocationModule", "HealthModule", "DeviceModule", "NotifyModule",
+        "Triggers", "Conversation", "Speech", "Camera", "Audio", "Location", "Health", "NodeKit", "GatewayClient",
+        "GatewayProtocol", "Transport", "Configuration", "Crypto", "System",
       ],
       swiftSettings: strict),
     room("DevGateway", ["GatewayProtocol", "Transport", "Crypto", "System"]),
+    room("HealthModule", ["NodeKit", "Health", "GatewayProtocol", "System"]),
     room("DeviceModule", ["NodeKit", "System", "CLinux"]),
     room("NotifyModule", ["NodeKit", "System"]),
+    room("LocationModule", ["NodeKit", "Location", "GatewayProtocol", "System"]),
     room("TalkModule", ["NodeKit", "Conversation", "GatewayProtocol", "System"]),
+    room("CameraModule", ["NodeKit", "Camera", "Audio", "GatewayProtocol", "Crypto", "System"]),
     room("NodeKit", ["GatewayProtocol", "System"]),
     room("Conversation", ["GatewayClient", "GatewayProtocol", "Speech", "Audio", "Crypto", "System"]),
     room("Triggers", ["System", "CInput"]),
     room("GatewayClient", ["GatewayProtocol", "Transport", "Crypto", "System"]),
     room("Speech", ["Audio", "GatewayProtocol", "Crypto", "System", "CEspeak", "CPocketsphinx"]),
+    room("Health", ["GatewayProtocol", "System", "CSQLite", "CZlib"]),
     room("GatewayProtocol", []),
     room("Transport", ["Crypto", "System", "COpenSSL"]),
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
+    room("Location", ["System", "CGPS"]),
+    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
     .systemLibrary(name: "CInput"),
-    // Headers only: these are opened at run time when sound or speech is first asked for.
+    // Headers only: these are opened at run time when sound, speech or a place is first asked for.
     .systemLibrary(name: "CEspeak", providers: [.apt(["libespeak-ng-dev"])]),
     .target(name: "CPocketsphinx"),
     .systemLibrary(name: "CPulse", providers: [.apt(["libpulse-dev"])]),
     .systemLibrary(name: "CALSA", providers: [.apt(["libasound2-dev"])]),
     .systemLibrary(name: "CSndfile", providers: [.apt(["libsndfile1-dev"])]),
+    .systemLibrary(name: "CGPS", providers: [.apt(["libgps-dev"])]),
     .systemLibrary(name: "CMpg123", providers: [.apt(["libmpg123-dev"])]),
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
+    .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
+    .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
+    .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "CTOML"),
 
     .target(name: "TestSupport", dependencies: ["System"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("ConversationTests", ["Conversation", "GatewayProtocol", "System", "TestSupport"]),
+    tests(
+      "TalkTests",
+      [
+        "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "System", "TestSupport", "LinkTestSupport",
+      ]),
+    // Run in the guest of `make test-vm`.
+    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
+    .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
     tests("GatewayProtocolTests", ["GatewayProtocol", "TestSupport"]),
@@ -83,19 +104,29 @@ let package = Package(
       ["GatewayClient", "DevGateway", "GatewayProtocol", "Transport", "System", "TestSupport", "LinkTestSupport"]),
     tests("NodeKitTests", ["NodeKit", "GatewayProtocol", "System", "TestSupport", "DeviceModule", "NotifyModule"]),
     tests("DeviceModuleTests", ["DeviceModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
+    tests("HealthTests", ["Health", "System", "TestSupport"]),
+    tests("HealthModuleTests", ["HealthModule", "Health", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("NotifyModuleTests", ["NotifyModule", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("DevGatewayTests", ["DevGateway", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport"]),
     tests("SpeechHangs", ["Speech", "Audio", "System", "TestSupport"]),
     tests("SpeechTests", ["Speech", "Audio", "GatewayProtocol", "System", "TestSupport"]),
+    tests("LocationTests", ["Location", "System", "TestSupport"]),
+    tests(
+      "LocationModuleTests", ["LocationModule", "Location", "NodeKit", "GatewayProtocol", "System", "TestSupport"]),
     tests("AudioTests", ["Audio", "System", "TestSupport"]),
     tests("ConfigurationTests", ["Configuration", "System", "TestSupport"]),
     tests(
       "CommandLineTests",
       [
+        "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
+        "Configuration", "Crypto", "System", "TestSupport",
         "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
         "System",
         "TestSupport",
       ]),
+    tests("CameraTests", ["Camera", "System", "TestSupport"]),
+    tests(
+      "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
     tests("CryptoTests", ["Crypto", "System"]),
   ],
   cxxLanguageStandard: .cxx17
@@ -106,7 +137,10 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
+      dependencies: [
+        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
+        "Transport", "Configuration", "System",
+      ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]))
@@ -116,7 +150,9 @@ if Context.environment["TALKNODE_BENCH"] != nil {
     .executableTarget(
       name: "talknode-bench",
       dependencies: [
-        "DevGateway", "NodeKit", "GatewayClient", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux",
+        "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
+        "Audio",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

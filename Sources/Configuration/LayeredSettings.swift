@@ -78,7 +78,7 @@ public struct LayeredSettings: Sendable {
   }
 
   private mutating func findContradictions() {
-    for section in Settings.sections {
+    for section in Settings.sections.flatMap({ $0.all(in: settings) }) {
       guard let (setting, sentence) = section.contradiction(settings) else { continue }
       let key = "\(section.name).\(setting)"
       problems.append(
@@ -109,6 +109,10 @@ public struct LayeredSettings: Sendable {
       return problem(.error, file, member.place, "[\(name)] is a table, not \(member.value.kind).")
     }
     for entry in entries {
+      if let instance = section.instance {
+        mergeNamed(entry, instance, name, file)
+        continue
+      }
       let inner = "\(name).\(entry.name)"
       if Settings.sections.contains(where: { $0.name == inner }) {
         merge(entry, named: inner, file)
@@ -116,6 +120,26 @@ public struct LayeredSettings: Sendable {
         take(entry, in: section, file)
       }
     }
+  }
+
+  /// `[camera.source.garden]` is the table `garden` of the table `source`.
+  private mutating func mergeNamed(
+    _ member: TOML.Member, _ instance: (String) -> SectionDeclaration, _ kind: String, _ file: String
+  ) {
+    guard case .table(let entries) = member.value else {
+      return problem(.error, file, member.place, "[\(kind).NAME] is a table with a name of your own.")
+    }
+    guard NamedSections<CameraSourceSection>.isName(member.name) else {
+      return problem(
+        .error, file, member.place,
+        "The name of [\(kind).\(clipped(member.name))] must be 1 to 40 letters, digits, hyphens and underscores.")
+    }
+    let section = instance(member.name)
+    let count = Settings.sections.first { $0.name == kind }?.all(in: settings).count ?? 0
+    if count >= namedSectionLimit {
+      return problem(.error, file, member.place, "There are more than \(namedSectionLimit) tables [\(kind).NAME].")
+    }
+    for entry in entries { take(entry, in: section, file) }
   }
 
   private mutating func take(_ entry: TOML.Member, in section: SectionDeclaration, _ file: String) {

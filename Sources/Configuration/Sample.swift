@@ -9,7 +9,9 @@ extension Settings {
       """
     let defaults = Settings()
     for section in sections {
-      out += "\n" + comment(section.summary) + "[\(section.name)]\n"
+      out += "\n" + comment(section.summary)
+      // An empty table of a name that nobody chose would be one too many.
+      out += section.instance == nil ? "[\(section.name)]\n" : "#[\(section.name).NAME]\n"
       for setting in section.settings {
         out += "\n" + comment(setting.help)
         // A choice's words, a range, a length: what may be written.

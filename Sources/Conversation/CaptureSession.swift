@@ -24,6 +24,21 @@ actor CaptureSession {
   private var feeding: Task<Void, Never>?
   private var watching: Task<Void, Never>?
   private var isOver = false
+  private var silenceMs: Int?
+  /// Whether text comes while a person speaks; without it the end of a once is told from the level.
+  private var hasPartials = false
+
+  /// What a capture came to.
+  enum Heard: Sendable {
+    /// Silence, or nothing that is a word; or it was cancelled.
+    case nothing
+    case words(Transcript)
+    /// No transcriber could do its work.
+    case lost(PCM, SpeechError)
+  }
+
+  /// Shorter sounds are a slip of the finger.
+  private static let shortest: Duration = .milliseconds(300)
 
   init(id: PushToTalk.CaptureID, isOnce: Bool, talk: Talk) {
     self.id = id
@@ -42,7 +57,11 @@ actor CaptureSession {
       self.capture = capture
       await talk.on(.microphoneReady(id))
       let talk = talk
-      Task { await talk.mouth.cue(.start) }
+      Task {
+        await talk.mouth.cue(.start)
+        // While the person speaks, not before the microphone is open and not as long as nobody talks.
+        await talk.mouth.prepare()
+      }
     } catch {
       await lease?.release()
       lease = nil
@@ -68,11 +87,11 @@ actor CaptureSession {
 
   private func bind() async {
     if let link = await talk.gateway() {
-      var key = talk.options.sessionKey
-      if key == nil { key = await link.mainSessionKey }
-      bound = Bound(link: link, sessionKey: key ?? "main")
+      bound = Bound(link: link, sessionKey: await talk.sessionKey(on: link))
     }
     let transcribers = await talk.transcribers.inOrder(link: bound?.link)
+    hasPartials = transcribers.first?.hasPartials ?? false
+    silenceMs = await talk.transcribers.silenceMs(link: bound?.link)
     hearing = Hearing(
       transcribers: transcribers, request: TranscriptionRequest(rate: 16_000, language: talk.options.language))
   }
@@ -86,7 +105,8 @@ actor CaptureSession {
   private func feed(_ capture: Capture, to hearing: Hearing) async {
     await hearing.start()
     var levels = LevelWindows(rate: capture.options.rate)
-    var end = EndOfSpeech(EndOfSpeech.Settings(limit: nil), at: Monotonic.now())
+    var end = EndOfSpeech(
+      EndOfSpeech.Settings(silenceMs: silenceMs, limit: nil, hasPartials: hasPartials), at: Monotonic.now())
     var nextTick = Monotonic.now()
     var events = capture.makeAsyncIterator()
     do throws(AudioError) {
@@ -146,19 +166,22 @@ actor CaptureSession {
     if let sentence { await talk.notify(.trouble(sentence)) }
   }
 
-  /// Closes the microphone and returns the text of all that was heard, nil when there is none.
-  func finish() async -> String? {
+  /// Closes the microphone and has the rest of what was heard transcribed.
+  func finish() async -> Heard {
     isOver = true
     await capture?.stop()
     await feeding?.value
     await lease?.release()
-    guard let hearing else { return nil }
-    do throws(SpeechError) { return try await hearing.finish().text } catch {
-      if error.code != .cancelled {
-        await talk.notify(.trouble("What was said could not be understood: \(error)"))
-        await talk.mouth.cue(.error)
-      }
-      return nil
+    // Heard by nobody but the person now, and it keeps nobody waiting.
+    let talk = talk
+    Task { await talk.mouth.cue(.stop) }
+    guard let hearing else { return .nothing }
+    do throws(SpeechError) {
+      let transcript = try await hearing.finish()
+      return transcript.text.isEmpty ? .nothing : .words(transcript)
+    } catch {
+      let sound = await hearing.sound
+      return error.code == .cancelled || sound.duration < Self.shortest ? .nothing : .lost(sound, error)
     }
   }
 

@@ -1,6 +1,6 @@
 /// Conversation: the talking half of the node. A key opens the microphone (`Talk`, on the value `PushToTalk`), what was said becomes text
 /// (`Hearing` with the transcribers of `TranscriberSet`), the text goes to the agent (`Delivery`, on the value `Turn`), and the answer
-/// is spoken (`Mouth`). What could not be delivered is kept (`KeptTranscripts`).
+/// is spoken (`Mouth`). What could not be delivered, or not understood, is kept (`KeptTranscripts`).
 import Speech
 
 /// What a person may choose about talking. Every setting has its default here.

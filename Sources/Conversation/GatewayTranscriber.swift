@@ -15,12 +15,16 @@ public struct GatewayTranscriber: Transcriber {
 
   /// Ready only when the gateway says that transcription is set up.
   public func availability() async -> SpeechAvailability {
-    let catalog: JSON
     do throws(LinkError) {
-      catalog = try await link.request("talk.catalog", [:], as: .operator, timeout: .seconds(3))
+      return Self.availability(
+        in: try await link.request("talk.catalog", [:], as: .operator, timeout: GatewayFacts.patience))
     } catch {
       return .absent(reason: error.summary, remedy: error.remedy)
     }
+  }
+
+  /// What a `talk.catalog` says (talk-and-chat §3.3): a group without `ready`, of an older gateway, is judged by its providers.
+  static func availability(in catalog: JSON) -> SpeechAvailability {
     let group = catalog["transcription"]
     let configured = (group?["providers"]?.array ?? []).contains { $0["configured"]?.bool == true }
     guard group?["ready"]?.bool ?? configured else {

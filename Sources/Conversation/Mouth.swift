@@ -31,6 +31,8 @@ public actor Mouth {
   private var generation: UInt64 = 0
   private var lease: SpeakerLease?
   private var current: SpokenAudio?
+  /// A cue that sounds: what is to be spoken waits for its end.
+  private var cueing: Task<Void, Never>?
 
   public init(sound: SoundSystem, synthesizer: Synthesizer, options: TalkOptions) {
     self.sound = sound
@@ -82,9 +84,21 @@ public actor Mouth {
 
   /// A short sound. It waits for nothing and disturbs nothing: while something is spoken there is none.
   public func cue(_ cue: Cue) async {
-    guard options.hasCues, lease == nil, let lease = try? await sound.speaker.lease(for: "a cue") else { return }
-    _ = try? await lease.play(cue.sound())
-    await lease.release()
+    guard options.hasCues, lease == nil, cueing == nil, let taken = try? await sound.speaker.lease(for: "a cue") else {
+      return
+    }
+    let sounding = Task {
+      _ = try? await taken.play(cue.sound())
+      await taken.release()
+    }
+    cueing = sounding
+    await sounding.value
+    cueing = nil
+  }
+
+  /// Makes this machine's voice ready, so that an answer need not wait for it.
+  public func prepare() async {
+    if options.speaksAnswers { await synthesizer.prepare() }
   }
 
   private struct Request {
@@ -104,6 +118,9 @@ public actor Mouth {
     if text.isEmpty { return .nothing }
     var reason: String?
     if options.usesGatewayVoice, let (link, request) = remote {
+      // Should the gateway's voice fail, this machine's is ready.
+      let synthesizer = synthesizer
+      Task { await synthesizer.prepare() }
       do throws(TalkError) {
         let (clip, provider) = try await fetch(request, from: link)
         if mine != generation { return .hushed }
@@ -199,6 +216,7 @@ public actor Mouth {
   // MARK: The speaker
 
   private func takeSpeaker(_ mine: UInt64) async throws(AudioError) -> SpeakerLease? {
+    await cueing?.value
     let taken = try await sound.speaker.lease(for: "an answer")
     if mine != generation {
       await taken.release()

@@ -50,6 +50,8 @@ public struct RelayTranscription: Sendable, Equatable {
   /// The relay keeps the provider open for 5 s after close; with a margin.
   static let flushLimit: Duration = .milliseconds(6500)
   static let inFlightLimit = 4
+  /// Events that may come before the answer to create, which tells whose they are (§3.6); more are dropped.
+  static let earlyLimit = 200
   /// One append: 60 ms of µ-law at 8 kHz, within the 20–100 ms that are usual.
   static let pieceBytes = 480
   /// Six minutes at 8 kHz: more than the longest capture.
@@ -61,6 +63,7 @@ public struct RelayTranscription: Sendable, Equatable {
   private var inFlight = 0
   private var isFinishing = false
   private var finals: [String] = []
+  private var early: [JSON] = []
   private var partial = ""
 
   public init() {}
@@ -114,7 +117,9 @@ public struct RelayTranscription: Sendable, Equatable {
       return [.close(sessionID: id)] + fail("the gateway wants \(encoding) at \(rate) Hz, which is not known")
     }
     phase = answer["ready"]?.bool == true ? .open(id) : .opening(id)
-    return pump()
+    let waiting = early
+    early = []
+    return waiting.reduce(into: []) { $0 += talkEvent($1) } + pump()
   }
 
   /// Sends what may be sent; closes when all is sent and the key is up.
@@ -141,6 +146,10 @@ public struct RelayTranscription: Sendable, Equatable {
   }
 
   private mutating func talkEvent(_ payload: JSON) -> [Action] {
+    if phase == .creating {
+      if early.count < Self.earlyLimit { early.append(payload) }
+      return []
+    }
     guard let id = sessionID, payload["transcriptionSessionId"]?.string == id else { return [] }
     switch payload["type"]?.string {
     case "ready":

@@ -23,13 +23,32 @@ public actor Talk {
   private var machine = PushToTalk()
   private var nextRequest = 0
   private var requests: [PushToTalk.RequestID: CheckedContinuation<PushToTalk.Answer, Never>] = [:]
-  private var captures: [PushToTalk.CaptureID: CaptureSession] = [:]
+  var captures: [PushToTalk.CaptureID: CaptureSession] = [:]
   private var limits: [PushToTalk.CaptureID: EventLoop.Token] = [:]
-  private var deliveries: [PushToTalk.CaptureID: Task<Void, Never>] = [:]
+  var deliveries: [PushToTalk.CaptureID: Task<Void, Never>] = [:]
   private var observers: [UInt64: AsyncStream<TalkNotice>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
   /// The newest reply, for `listen --last`.
-  public private(set) var lastReply: String?
+  public internal(set) var lastReply: String?
+  /// How the newest turn went.
+  public internal(set) var lastTurn = TurnReport()
+  /// Why the newest capture gave no text though something was said.
+  public internal(set) var lastLoss: Loss?
+
+  /// A turn without its words: who did what.
+  public struct TurnReport: Sendable, Equatable {
+    /// The transcriber that understood it.
+    public var transcriber: String?
+    /// From the end of the capture to the text.
+    public var recognition: Duration?
+    /// Who spoke the answer; nil as long as nobody has.
+    public var voice: Mouth.Way?
+  }
+
+  public struct Loss: Sendable, Equatable {
+    public let id: PushToTalk.CaptureID
+    public let sentence: String
+  }
 
   public init(
     options: TalkOptions, sound: SoundSystem, synthesizer: Synthesizer, transcribers: TranscriberSet, keptPath: String,
@@ -164,7 +183,10 @@ public actor Talk {
 
   // MARK: Doing
 
-  func on(_ event: PushToTalk.Event) { perform(machine.on(event)) }
+  func on(_ event: PushToTalk.Event) {
+    if case .microphoneFailed(let id, _) = event { captures[id] = nil }
+    perform(machine.on(event))
+  }
 
   private func perform(_ actions: [PushToTalk.Action]) {
     for action in actions { perform(action) }
@@ -206,22 +228,24 @@ public actor Talk {
 
   private func finish(_ id: PushToTalk.CaptureID) {
     guard let capture = captures[id] else { return on(.recognised(id, nil, .none)) }
-    Task {
-      await mouth.cue(.stop)
-      let text = await capture.finish()
-      await recognised(id, text)
-    }
+    Task { await recognised(id, await capture.finish()) }
   }
 
-  private func recognised(_ id: PushToTalk.CaptureID, _ text: String?) async {
+  private func recognised(_ id: PushToTalk.CaptureID, _ heard: CaptureSession.Heard) async {
     guard let capture = captures[id] else { return }
-    if let text, !text.isEmpty {
+    var text: String?
+    switch heard {
+    case .nothing: break
+    case .words(let transcript):
+      text = transcript.text
+      lastTurn = TurnReport(transcriber: transcript.transcriber, recognition: transcript.latency)
       // Written down before anything else can go wrong.
       let bound = await capture.bound
       let note = KeptTranscripts.Kept(
-        id: id, text: text, gatewayID: bound?.link.gateway.id, sessionKey: bound?.sessionKey,
+        id: id, text: transcript.text, gatewayID: bound?.link.gateway.id, sessionKey: bound?.sessionKey,
         atMs: WallClock.milliseconds())
       do { try await kept.add(note) } catch { notify(.trouble(error.summary)) }
+    case .lost(let sound, let error): await keep(sound, of: id, await capture.bound, because: error)
     }
     let route = await capture.route()
     // A cancel that came while this waited has won: then there is nothing to deliver, and nothing was promised.
@@ -231,75 +255,5 @@ public actor Talk {
     }
     on(.recognised(id, text, route))
     if text == nil || text == "" { captures[id] = nil }
-  }
-
-  private func keepOnly(_ id: PushToTalk.CaptureID, _ text: String) {
-    captures[id] = nil
-    notify(.trouble("The gateway can't be reached: what was said is kept. Send it: talknode ptt resend"))
-    Task { await mouth.cue(.error) }
-  }
-
-  private func deliver(_ id: PushToTalk.CaptureID, _ text: String, _ route: PushToTalk.Route) {
-    guard let capture = captures.removeValue(forKey: id) else { return on(.answered(id)) }
-    deliveries[id] = Task {
-      if let bound = await capture.bound { await carry(id, text, route, bound) }
-      on(.answered(id))
-      deliveries[id] = nil
-    }
-  }
-
-  /// Sends again what was kept, and speaks the answer. Returns how it went.
-  public func resend(_ note: KeptTranscripts.Kept) async throws(TalkError) -> Turn.Outcome {
-    guard let link = await gateway() else {
-      throw TalkError("NOT_CONNECTED", "No gateway is active.", remedy: "talknode gateways list")
-    }
-    if let bound = note.gatewayID, bound != link.gateway.id {
-      throw TalkError(
-        "NOT_CONNECTED", "This was said to the gateway \(bound), which is not the active one.",
-        remedy: "talknode gateways use \(bound)")
-    }
-    let status = await link.status()
-    guard status.operator.isConnected || status.node.isConnected else {
-      throw TalkError("NOT_CONNECTED", "The gateway can't be reached.", remedy: "talknode status")
-    }
-    var sessionKey = note.sessionKey ?? options.sessionKey
-    if sessionKey == nil { sessionKey = await link.mainSessionKey }
-    let bound = Bound(link: link, sessionKey: sessionKey ?? "main")
-    return await carry(note.id, note.text, status.operator.isConnected ? .operatorSocket : .nodeSocket, bound)
-  }
-
-  @discardableResult
-  private func carry(
-    _ id: PushToTalk.CaptureID, _ text: String, _ route: PushToTalk.Route, _ bound: Bound
-  ) async -> Turn.Outcome {
-    let role: GatewayProtocolRole = route == .operatorSocket ? .operator : .node
-    let kept = kept
-    let delivery = Delivery(link: bound.link, role: role, sessionKey: bound.sessionKey, runID: id) { report in
-      switch report {
-      case .accepted: try? await kept.remove(id)
-      case .partial: break
-      }
-    }
-    let outcome = await delivery.send(text)
-    switch outcome {
-    case .reply(let reply):
-      lastReply = reply
-      await say(reply, id, bound, route)
-    case .noReply: notify(.trouble("The agent gave no reply."))
-    case .aborted: notify(.trouble("The agent's run was aborted."))
-    case .failed(let reason):
-      notify(
-        .trouble(
-          "The agent can't be asked: \(reason) What was said is kept if the gateway has not got it: talknode ptt last"))
-      await mouth.cue(.error)
-    }
-    return outcome
-  }
-
-  private func say(_ reply: String, _ id: PushToTalk.CaptureID, _ bound: Bound, _ route: PushToTalk.Route) async {
-    if !options.speaksAnswers { return }
-    let voice = route == .operatorSocket ? bound.link : nil
-    let outcome = await mouth.answer(reply, link: voice) { [weak self] in await self?.on(.speaking(id)) }
-    if case .failed(let error) = outcome { notify(.trouble("The answer can't be spoken: \(error)")) }
   }
 }

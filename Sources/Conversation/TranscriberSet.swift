@@ -3,7 +3,7 @@ import Speech
 import System
 
 /// The transcribers there are, and the rule by which one is taken: what the settings name and nothing else, or, with `auto`, the
-/// gateway's, then the command's, then pocketsphinx, each as a stand-by for the one before.
+/// gateway's where it offers one, then the command's, then pocketsphinx, each as a stand-by for the one before.
 public actor TranscriberSet {
   /// One line of `doctor`: a transcriber, and whether it could be used now.
   public struct Finding: Sendable, Equatable {
@@ -11,12 +11,10 @@ public actor TranscriberSet {
     public let availability: SpeechAvailability
   }
 
-  private let choice: TalkOptions.TranscriberChoice
+  private var choice: TalkOptions.TranscriberChoice
   private let command: CommandTranscriber?
   private let pocketsphinx: PocketsphinxTranscriber
-  /// The catalog is asked for again when this old, or for another gateway.
-  private static let catalogLife: Duration = .seconds(60)
-  private var gatewayReady: (gateway: String, isReady: Bool, at: Duration)?
+  private let facts = GatewayFacts()
 
   public init(
     choice: TalkOptions.TranscriberChoice, command: CommandTranscriber?, pocketsphinx: PocketsphinxTranscriber
@@ -26,20 +24,32 @@ public actor TranscriberSet {
     self.pocketsphinx = pocketsphinx
   }
 
+  /// Takes another rule for the captures that begin from now on.
+  public func choose(_ choice: TalkOptions.TranscriberChoice) { self.choice = choice }
+
   /// Who transcribes the next capture, in this order.
   public func inOrder(link: GatewayLink?) async -> [any Transcriber] {
     var all: [any Transcriber] = []
-    if choice == .auto || choice == .gateway, let link {
-      let transcriber = GatewayTranscriber(link: link)
-      if choice == .gateway { return [transcriber] }
-      if await isReady(transcriber, link) { all.append(transcriber) }
+    if choice == .auto || choice == .gateway {
+      switch await gatewayAvailability(link) {
+      case .ready: if let link { all.append(GatewayTranscriber(link: link)) }
+      case .absent(let reason, let remedy):
+        // Chosen by name, it is not quietly replaced: who talks is told why it can't be had.
+        if choice == .gateway { all.append(AbsentTranscriber(name: "gateway", reason: reason, remedy: remedy)) }
+      }
     }
     if choice == .auto || choice == .command, let command { all.append(command) }
     if choice == .auto || choice == .pocketsphinx { all.append(pocketsphinx) }
     return all
   }
 
-  /// Each transcriber and whether it could be used now, in the order they would be taken.
+  /// How long the gateway lets a silence be before an utterance is over; nil when it says nothing.
+  func silenceMs(link: GatewayLink?) async -> Int? {
+    guard let link else { return nil }
+    return await facts.facts(of: link)?.silenceMs
+  }
+
+  /// Each transcriber that may be taken and whether it could be used now, in the order they would be.
   public func findings(link: GatewayLink?) async -> [Finding] {
     var findings: [Finding] = []
     if choice == .auto || choice == .gateway {
@@ -65,14 +75,11 @@ public actor TranscriberSet {
     await pocketsphinx.stop()
   }
 
-  private func isReady(_ transcriber: GatewayTranscriber, _ link: GatewayLink) async -> Bool {
-    if await !link.status().operator.isConnected { return false }
-    let now = Monotonic.now()
-    if let known = gatewayReady, known.gateway == link.gateway.id, now - known.at < Self.catalogLife {
-      return known.isReady
+  private func gatewayAvailability(_ link: GatewayLink?) async -> SpeechAvailability {
+    guard let link else {
+      return .absent(reason: "No gateway is active.", remedy: "Pair with one: talknode pair CODE")
     }
-    let isReady = await transcriber.availability().isReady
-    gatewayReady = (link.gateway.id, isReady, now)
-    return isReady
+    return await facts.facts(of: link)?.transcription
+      ?? .absent(reason: "The gateway can't be asked for transcription now.", remedy: "talknode status")
   }
 }

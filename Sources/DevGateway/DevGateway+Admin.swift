@@ -130,6 +130,11 @@ extension DevGateway {
     chat.session(ChatStore.canonical(sessionKey)).messages.map { $0.json(limit: 500_000) }
   }
 
+  // MARK: Talking
+
+  /// Gives those who talk something else from now on; sessions that go on keep what they have.
+  public func setTalk(_ offer: TalkOffer) { talk = offer }
+
   // MARK: Secrets
 
   /// A setup code for `urls`, or for this gateway's own (protocol §7).

@@ -43,6 +43,8 @@ public actor DevGateway {
     public var limitsLoopback = false
     /// What the agent says to a message.
     public var agent: Agent = AgentTurn.echo
+    /// What it has for those who talk: by itself nothing.
+    public var talk = TalkOffer()
     /// `server.version` of hello-ok.
     public var version = "2026.5.31-dev"
 
@@ -71,6 +73,12 @@ public actor DevGateway {
   var chat = ChatStore()
   /// The agent's runs that go on.
   var runTasks: [String: Task<Void, Never>] = [:]
+  var talk: TalkOffer
+  /// Transcriptions that go on, by their ids.
+  var transcriptions: [String: TranscriptionSession] = [:]
+  var voicesAtWork = 0
+  /// What `talk.speak` and `tts.speak` were asked to say, the newest last; the last 100 are kept.
+  public internal(set) var spokenTexts: [String] = []
   var surfaceTokens: [String: SurfaceURL] = [:]
   var stateVersion = (presence: Int64(1), health: Int64(1))
   var listeners: [Int: AsyncStream<Notice>.Continuation] = [:]
@@ -85,6 +93,7 @@ public actor DevGateway {
     self.options = options
     self.loop = loop
     tls = options.tls
+    talk = options.talk
     records = Records(token: options.token, password: options.password)
     records.policy = CommandPolicy(allow: Set(options.allow), deny: Set(options.deny))
     bound.withLock { $0 = options.port }
@@ -161,6 +170,8 @@ public actor DevGateway {
     for timer in timers.values { loop.cancel(timer) }
     timers = [:]
     for task in runTasks.values { task.cancel() }
+    runTasks = [:]
+    endTranscriptions()
     chat.loseRuns()
   }
 
@@ -226,6 +237,7 @@ public actor DevGateway {
   private func lost(_ connection: Connection) {
     connections[connection.id] = nil
     connection.cancelTimer(on: loop)
+    endTranscriptions(of: connection)
     for entry in invokes.lose(connection.id) {
       fail(entry, code: "DISCONNECTED", message: "node disconnected (\(entry.command))")
     }

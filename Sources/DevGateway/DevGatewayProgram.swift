@@ -16,6 +16,7 @@ public struct DevGatewayProgram: Sendable {
   public var protocol3 = false
   /// Prints JSON, one object a line, in place of text.
   public var printsJSON = false
+  public var talk = TalkOffer()
   public init() {}
 
   /// Setup codes of this program outlast a working day: nobody is to make a new one in the middle of it.
@@ -32,6 +33,7 @@ public struct DevGatewayProgram: Sendable {
     options.deny = deny
     options.autoApprove = autoApprove
     options.protocol3 = protocol3
+    options.talk = talk
     if usesTLS {
       do { options.tls = try ServerIdentity.selfSigned(names: ["localhost", "127.0.0.1"]) } catch {
         throw DevGatewayError(.certificate, "There is no certificate for TLS: \(error)")

@@ -105,6 +105,9 @@ extension ConnectVerdict {
     "Pair again with a new setup code (talknode pair CODE) or the gateway's token: talknode pair \(context.url) --token-file FILE"
   }
 
+  /// A node's own token proves the node only (protocol §5.2): the operator half needs the shared token, or a full setup code, once.
+  public static let operatorCredentialMissing = "OPERATOR_CREDENTIAL_MISSING"
+
   static func stop(_ code: String, _ error: WireError, _ context: ConnectContext) -> Stop {
     func stop(_ summary: String, _ remedy: String) -> Stop { Stop(code: code, summary: summary, remedy: remedy) }
     let withToken = "talknode pair \(context.url) --token-file FILE"
@@ -116,7 +119,7 @@ extension ConnectVerdict {
       "AUTH_DEVICE_TOKEN_MISMATCH" where context.auth.source == .nodeToken,
       "AUTH_BOOTSTRAP_TOKEN_INVALID" where context.role == .operator:
       return Stop(
-        code: "OPERATOR_CREDENTIAL_MISSING",
+        code: operatorCredentialMissing,
         summary:
           "This device was let in as a node only; for chat and speech it needs the gateway's token, or a full setup code, once.",
         remedy:

@@ -44,13 +44,13 @@ public struct InvokeRequest: Sendable, Equatable {
     if let text = payload?.string { payload = try? JSON(parsing: text) }
     func filled(_ key: String) -> String? {
       guard let text = payload?[key]?.string else { return nil }
-      let trimmed = text.split(whereSeparator: \.isWhitespace)
-      return trimmed.isEmpty ? nil : text
+      return text.unicodeScalars.contains { !$0.properties.isWhitespace } ? text : nil
     }
     guard let id = filled("id"), let nodeID = filled("nodeId"), let command = filled("command") else { return nil }
     self.id = id
     self.nodeID = nodeID
-    self.command = command.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    let isPlain = command.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+    self.command = isPlain ? command : command.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     if let text = payload?["paramsJSON"]?.string {
       paramsText = Array(text.utf8)
     } else {

@@ -66,6 +66,8 @@ public actor AuditLog {
   private let maximumBytes: Int
   private let files: Int
   private let pending = Lock(Pending())
+  /// How long lines are gathered for one write. A crash of the whole process loses no more than this.
+  private static let gathering: Duration = .milliseconds(20)
   /// Lines that wait for a disk that has stopped; beyond it entries are counted instead of kept.
   private static let pendingLimit = 256 << 10
 
@@ -90,7 +92,12 @@ public actor AuditLog {
       pending.isWriting = true
       return true
     }
-    if mustWrite { Task { await flush() } }
+    if mustWrite {
+      Task {
+        try? await Task.sleep(for: Self.gathering)
+        await flush()
+      }
+    }
   }
 
   /// Returns when everything recorded before is in the file.

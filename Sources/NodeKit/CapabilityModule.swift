@@ -12,13 +12,19 @@ public protocol CapabilityModule: Sendable {
   var commands: [Command] { get }
   /// Keys of the `permissions` map that this module stands for, for example `camera`.
   var permissions: [String] { get }
+  /// Switches of its own beside those of its commands, named after one of them (`location.precise`): what more, or less, it gives away.
+  var switches: [Consent] { get }
 
+  /// Which other switches of its own go with the turning of this one, on this machine.
+  func alsoTurned(with name: String, on: Bool) async -> [String: Bool]
   /// Whether it could answer now. Asked by `doctor`, `status` and the demo; never changes what is declared.
   func availability() async -> Availability
   /// Called once before the first invoke.
   func start() async
   /// Called once at the end: give up devices, end what is running.
   func stop() async
+  /// A person has switched it off: remove what was kept for it. May be called in another process than the one that answers.
+  func forget() async
   /// Answers one invoke. Runs on the caller's executor: work that blocks or computes for long says `@concurrent` or has a thread of
   /// its own. Is cancelled at the deadline and by `node.invoke.cancel`.
   func handle(_ invocation: Invocation) async throws(CommandError) -> Payload
@@ -26,8 +32,14 @@ public protocol CapabilityModule: Sendable {
 
 extension CapabilityModule {
   public var permissions: [String] { [] }
+  public var switches: [Consent] { [] }
+  public func alsoTurned(with name: String, on: Bool) async -> [String: Bool] { [:] }
   public func start() async {}
   public func stop() async {}
+  public func forget() async {}
+
+  /// Whether one of its commands asks for the switch of that name.
+  public func has(switch name: String) -> Bool { commands.contains { $0.consent?.name == name } }
 }
 
 /// A word of the `caps` list. Open: the gateway knows others.

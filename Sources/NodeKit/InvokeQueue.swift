@@ -78,6 +78,8 @@ struct InvokeQueue {
   private var shared: [Key: Work] = [:]
   private var leftBehind: [Int: Int] = [:]
   private var receipts: [Key: Receipt] = [:]
+  /// Keys by their last use, the oldest first; an entry whose receipt has been used since, or is gone, is passed over.
+  private var usage: [(key: Key, use: UInt64)] = []
   private var uses: UInt64 = 0
   private var isStopped = false
 
@@ -205,9 +207,9 @@ struct InvokeQueue {
   // MARK: Receipts
 
   private mutating func receipt(_ key: Key) -> InvokeOutcome? {
-    uses += 1
-    receipts[key]?.lastUse = uses
-    return receipts[key]?.outcome
+    guard let outcome = receipts[key]?.outcome else { return nil }
+    use(key)
+    return outcome
   }
 
   private mutating func keep(_ outcome: InvokeOutcome, for key: Key?) {
@@ -218,11 +220,20 @@ struct InvokeQueue {
       // "Try again" is no outcome: the retry comes with the same key.
       if error["retryable"]?.bool == true { return }
     }
-    if receipts.count >= limits.receipts, let oldest = receipts.min(by: { $0.value.lastUse < $1.value.lastUse })?.key {
-      receipts[oldest] = nil
+    receipts[key] = Receipt(outcome: outcome, lastUse: 0)
+    use(key)
+    while receipts.count > limits.receipts {
+      let oldest = usage.removeFirst()
+      if receipts[oldest.key]?.lastUse == oldest.use { receipts[oldest.key] = nil }
     }
+  }
+
+  private mutating func use(_ key: Key) {
     uses += 1
-    receipts[key] = Receipt(outcome: outcome, lastUse: uses)
+    receipts[key]!.lastUse = uses
+    usage.append((key, uses))
+    // Keys that are used again and again would make it grow.
+    if usage.count > limits.receipts * 4 { usage.removeAll { receipts[$0.key]?.lastUse != $0.use } }
   }
 }
 

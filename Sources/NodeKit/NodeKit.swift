@@ -6,7 +6,21 @@ extension Sequence where Element == any CapabilityModule {
   /// The switches of these modules, each once, in the modules' order.
   public var consents: [Consent] {
     var seen: Set<String> = []
-    return flatMap(\.commands).compactMap(\.consent).filter { seen.insert($0.name).inserted }
+    return flatMap { $0.commands.compactMap(\.consent) + $0.switches }.filter { seen.insert($0.name).inserted }
+  }
+
+  /// Turns a switch, and those that go with it on this machine; returns all that were turned, this one first.
+  public func turn(
+    _ name: String, on: Bool, in store: SwitchStore
+  ) async throws(SwitchStore.Failure) -> [(name: String, on: Bool)] {
+    var turned = [(name: name, on: on)]
+    for module in self {
+      for (other, isOn) in await module.alsoTurned(with: name, on: on).sorted(by: { $0.key < $1.key }) {
+        turned.append((other, isOn))
+      }
+    }
+    for (name, on) in turned { try store.set(name, enabled: on) }
+    return turned
   }
 
   /// What these modules declare under `switches`: registered commands × user switches, never momentary hardware, because any change

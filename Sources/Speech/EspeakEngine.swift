@@ -32,6 +32,7 @@ final class EspeakEngine: Sendable {
     var insideSince: Duration?
     var current: SoundChannel?
     var isAbandoned = false
+    var isLoaded = false
   }
 
   private let options: Synthesizer.Options
@@ -71,6 +72,13 @@ final class EspeakEngine: Sendable {
     return isFirst
   }
 
+  /// Whether library and data are there.
+  var isLoaded: Bool { watched.withLock { $0.isLoaded && !$0.isAbandoned } }
+  /// A thread that comes back from where it hung finds its utterance gone and perhaps half a voice loaded: it must not go into the
+  /// library again, where what it did not load is dereferenced.
+  private var isAbandoned: Bool { watched.withLock { $0.isAbandoned } }
+  private static let abandoned = SpeechError(.timeout, "espeak-ng hung.")
+
   var isBusy: Bool { watched.withLock { $0.pending > 0 && !$0.isAbandoned } }
 
   func hasHung(limit: Duration) -> Bool {
@@ -82,7 +90,7 @@ final class EspeakEngine: Sendable {
       watched.isAbandoned = true
       return watched.current
     }
-    current?.finish(.failure(SpeechError(.timeout, "espeak-ng hung.")))
+    current?.finish(.failure(EspeakEngine.abandoned))
     thread.abandon()
   }
 
@@ -135,6 +143,7 @@ final class EspeakEngine: Sendable {
     // Pieces of 40 ms: what a cancel may have to wait for. Without DONT_EXIT a missing data folder ends the process.
     let rate = library.functions.espeak_Initialize(
       AUDIO_OUTPUT_SYNCHRONOUS, 40, options.dataFolder, Int32(espeakINITIALIZE_DONT_EXIT))
+    if isAbandoned { return .failure(EspeakEngine.abandoned) }
     if rate <= 0 {
       library.close()
       return .failure(
@@ -143,6 +152,7 @@ final class EspeakEngine: Sendable {
     sampleRate.withLock { $0 = Int(rate) }
     library.functions.espeak_SetSynthCallback(EspeakEngine.receive)
     loaded.voices = EspeakEngine.voices(of: library)
+    watched.withLock { $0.isLoaded = true }
     return .success(library)
   }
   private let sampleRate = Lock(22_050)
@@ -151,6 +161,7 @@ final class EspeakEngine: Sendable {
     load().flatMap { library in
       inside {
         if let error = choose(utterance, library) { return .failure(error) }
+        if isAbandoned { return .failure(EspeakEngine.abandoned) }
         let functions = library.functions
         func set(_ parameter: espeak_PARAMETER, _ value: Int, _ range: ClosedRange<Int>) {
           _ = functions.espeak_SetParameter(parameter, Int32(min(max(value, range.lowerBound), range.upperBound)), 0)
@@ -187,6 +198,7 @@ final class EspeakEngine: Sendable {
       }
     }
     for candidate in candidates {
+      if isAbandoned { return EspeakEngine.abandoned }
       if candidate == loaded.current { return nil }
       loaded.current = nil
       if library.functions.espeak_SetVoiceByName(candidate) == EE_OK {

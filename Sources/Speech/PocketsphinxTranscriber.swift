@@ -11,6 +11,8 @@ public final class PocketsphinxTranscriber: Transcriber {
     public var modelFolder: String?
     /// For an answer, plus four times the utterance's length.
     public var answerLimit = Duration.seconds(10)
+    /// How long the model stays in memory (40 to 110 MB) after its last use.
+    public var keepsModel = Duration.seconds(300)
     /// Whether the sound has no noise of a room: a relay's or a synthesiser's. The recogniser's noise removal is off then and faint noise
     /// is added, without which it hears nothing in it (measured on espeak-ng: 31 of 31 sentences in place of 24). Nil = by the rate.
     public var isNoiseless: Bool?
@@ -24,12 +26,20 @@ public final class PocketsphinxTranscriber: Transcriber {
   public let hasPartials = true
   let options: Options
   private let workshop = Lock<PocketsphinxWorkshop?>(nil)
+  private struct Uses {
+    var running = 0
+    /// Tells a wait that began after the last use whether there was another.
+    var count = 0
+  }
+  private let uses = Lock(Uses())
 
   public init(options: Options = Options()) { self.options = options }
 
   deinit { workshop.withLock { $0 }?.thread.stop() }
 
   public func availability() async -> SpeechAvailability {
+    begun()
+    defer { ended() }
     do {
       let workshop = try open()
       try await workshop.load(relayed: false, limit: .seconds(60)).get()
@@ -57,12 +67,12 @@ public final class PocketsphinxTranscriber: Transcriber {
         remedy: "Set up the command transcriber, or a model for that language.")
     }
     let workshop = try open()
+    let adapter = try RateAdapter(from: request.rate, to: PocketsphinxDecoder.rate)
+    begun()
     return PocketsphinxTranscription(
-      workshop: workshop, adapter: try RateAdapter(from: request.rate, to: PocketsphinxDecoder.rate),
-      relayed: options.isNoiseless ?? (request.rate < PocketsphinxDecoder.rate), answerLimit: options.answerLimit
-    ) { [weak self] in
-      self?.giveUp(workshop)
-    }
+      workshop: workshop, adapter: adapter,
+      relayed: options.isNoiseless ?? (request.rate < PocketsphinxDecoder.rate), answerLimit: options.answerLimit,
+      hung: { [weak self] in self?.giveUp(workshop) }, ended: { [weak self] in self?.ended() })
   }
 
   public func stop() async {
@@ -72,6 +82,30 @@ public final class PocketsphinxTranscriber: Transcriber {
     }
     workshop?.thread.stop()
   }
+
+  private func begun() {
+    uses.withLock { uses in
+      uses.running += 1
+      uses.count += 1
+    }
+  }
+
+  /// Lets the model go when it is not used again for a while.
+  private func ended() {
+    let count = uses.withLock { uses in
+      uses.running -= 1
+      return uses.count
+    }
+    let wait = options.keepsModel
+    Task { [weak self] in
+      try? await Task.sleep(for: wait)
+      guard let self, self.uses.withLock({ $0.running == 0 && $0.count == count }) else { return }
+      await self.stop()
+    }
+  }
+
+  /// Whether the model is in memory, or on its way there.
+  var isOpen: Bool { workshop.withLock { $0 != nil } }
 
   private func open() throws(SpeechError) -> PocketsphinxWorkshop {
     let options = options

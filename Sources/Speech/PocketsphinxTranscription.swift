@@ -9,6 +9,7 @@ final class PocketsphinxTranscription: Transcription {
   private let isRelayed: Bool
   private let answerLimit: Duration
   private let hung: @Sendable () -> Void
+  private let ended: @Sendable () -> Void
 
   private struct Heard {
     let adapter: RateAdapter
@@ -31,8 +32,9 @@ final class PocketsphinxTranscription: Transcription {
 
   init(
     workshop: PocketsphinxWorkshop, adapter: sending RateAdapter, relayed: Bool, answerLimit: Duration,
-    hung: @escaping @Sendable () -> Void
+    hung: @escaping @Sendable () -> Void, ended: @escaping @Sendable () -> Void
   ) {
+    self.ended = ended
     self.workshop = workshop
     self.isRelayed = relayed
     self.answerLimit = answerLimit
@@ -40,6 +42,8 @@ final class PocketsphinxTranscription: Transcription {
     heard = Lock(Heard(adapter: adapter))
     (events, sink) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
   }
+
+  deinit { ended() }
 
   func feed(_ samples: [Float]) async {
     let isToSchedule = heard.withLock { heard in

@@ -6,7 +6,7 @@ import System
 /// pocketsphinx as a process of its own: sound in on one descriptor, JSON lines out on another. The development gateway transcribes with it
 /// what is relayed to it, so that nothing of a recogniser is in the gateway itself.
 ///
-/// In: 16-bit little-endian mono samples without a header, until the end of input. Out, one object a line:
+/// In: mono samples without a header, 16-bit little-endian or G.711 µ-law, until the end of input. Out, one object a line:
 ///
 ///     {"type":"ready"}                                  the model is loaded
 ///     {"type":"speechStart"}                            somebody begins to speak
@@ -14,9 +14,12 @@ import System
 ///     {"type":"final","text":"what is the time"}        an utterance is over; the last comes at the end of input, and may be empty
 ///     {"type":"error","message":"…"}                    it can't go on; the process ends with 1
 public enum RecognizerWorker {
+  public enum Encoding: String, Sendable, CaseIterable { case pcm16, mulaw }
+
   public struct Options: Sendable {
     /// Samples a second of the input.
     public var rate: Int
+    public var encoding = Encoding.pcm16
     /// What is listened for; nil = dictation.
     public var grammar: SpeechGrammar?
     public var modelFolder: String?
@@ -70,9 +73,11 @@ public enum RecognizerWorker {
       if count < 0 && errno == EINTR { continue }
       if count < 0 { throw SpeechError(.failed, "The sound can't be read: \(String(cString: strerror(errno))).") }
       rest += bytes[..<count]
-      let whole = rest.count & ~1
-      var samples = adapter.process(PCM(littleEndian: Array(rest[..<whole]), rate: options.rate).samples)
+      let whole = options.encoding == .pcm16 ? rest.count & ~1 : rest.count
+      let piece = Array(rest[..<whole])
       rest.removeFirst(whole)
+      var samples = adapter.process(
+        options.encoding == .pcm16 ? PCM(littleEndian: piece, rate: options.rate).samples : MuLaw.decode(piece))
       if count == 0 { samples += adapter.finish() }
       if isRelayed { samples = dither.add(to: samples) }
       for message in ear.hear(samples.map(Int16.init(sample:))) where !say(message) { return }

@@ -24,8 +24,13 @@ public final class SpokenAudio: AsyncSequence, Sendable {
   }
 
   let channel: SoundChannel
+  /// Who speaks it. Held, because a synthesiser that nobody holds any more ends what it is saying.
+  private let speaker: AnyObject & Sendable
 
-  init(channel: SoundChannel) { self.channel = channel }
+  init(channel: SoundChannel, speaker: AnyObject & Sendable) {
+    self.channel = channel
+    self.speaker = speaker
+  }
   deinit { channel.cancel() }
 
   public func makeAsyncIterator() -> Iterator { Iterator(owner: self) }

@@ -72,7 +72,7 @@ public final class Synthesizer: Sendable {
   public func speak(_ utterance: Utterance) -> SpokenAudio {
     let channel = SoundChannel()
     start(utterance, channel)
-    return SpokenAudio(channel: channel)
+    return SpokenAudio(channel: channel, speaker: self)
   }
 
   /// The voices that can be used here.
@@ -86,8 +86,9 @@ public final class Synthesizer: Sendable {
     VoiceChoice.voice(for: language ?? options.language, among: try await voices())
   }
 
-  /// Loads the library and the usual voice, so that the first answer need not wait for it (about 10 ms).
+  /// Loads the library and the usual voice, so that the first answer need not wait for it (about 100 ms). Nothing when that is done.
   public func prepare() async {
+    if state.withLock({ $0.engine?.isLoaded ?? false }) { return }
     _ = try? await speak(Utterance(".")).whole()
   }
 

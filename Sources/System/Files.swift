@@ -88,6 +88,12 @@ public enum Files {
   /// Whether something is at `path`.
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
+  /// Whether a folder is at `path`, or a link to one.
+  public static func isFolder(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
   /// The names in a folder, sorted, without `.` and `..`; none when it can't be read.
   public static func list(_ folder: String) -> [String] {
     guard let directory = opendir(folder) else { return [] }

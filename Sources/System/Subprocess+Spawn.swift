@@ -13,8 +13,14 @@ extension Subprocess {
 
   /// Starts a program with no descriptors but its three pipes, default signal handling, and a process group of its own. Off the
   /// loop: looking for a program may read a slow disk.
+  ///
+  /// A result and no throw: after a typed throw out of a `@concurrent` function the caller's caller goes on off its actor (Swift 6.3).
   @concurrent
-  static func spawn(_ command: Command) async throws(SystemError) -> Spawned {
+  static func spawn(_ command: Command) async -> Swift.Result<Spawned, SystemError> {
+    Swift.Result { () throws(SystemError) in try spawnNow(command) }
+  }
+
+  private static func spawnNow(_ command: Command) throws(SystemError) -> Spawned {
     var opened: [Int32] = []
     var isDone = false
     defer { if !isDone { for descriptor in opened { close(descriptor) } } }

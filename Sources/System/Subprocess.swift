@@ -65,7 +65,7 @@ public actor Subprocess {
 
   /// Starts a program. Throws `ENOENT`, `EACCES`, … when it can't be started.
   public static func start(_ command: Command, loop: EventLoop) async throws(SystemError) -> Subprocess {
-    let spawned = try await spawn(command)
+    let spawned = try await spawn(command).get()
     let process = Subprocess(command, spawned, loop)
     await process.begin()
     return process

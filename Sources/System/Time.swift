@@ -46,7 +46,8 @@ public enum WallClock {
 }
 
 extension Int64 {
-  func floorDivided(by divisor: Int64) -> Int64 {
+  /// Rounded down, also below zero.
+  public func floorDivided(by divisor: Int64) -> Int64 {
     let quotient = self / divisor
     return self % divisor < 0 ? quotient - 1 : quotient
   }

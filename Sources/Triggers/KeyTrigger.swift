@@ -157,16 +157,18 @@ public actor KeyTrigger {
     case .gone:
       Log.info("\(watched.keyboard.name) is gone.")
       lose(path)
-    case .events(let events): for event in events { take(event, from: path) }
+    case .events(let events):
+      if events.contains(where: { $0.type == UInt16(EV_SYN) && $0.code == UInt16(SYN_DROPPED) }) {
+        // The kernel dropped events: ask for the state instead of guessing. Asking takes the key's events out of the kernel's queue, so those
+        // that were just read may lack their other half.
+        if !watched.keyboard.isDown(options.key) { tell(.state(isDown: false), path) }
+      } else {
+        for event in events { take(event, from: path) }
+      }
     }
   }
 
   private func take(_ event: input_event, from path: String) {
-    if event.type == UInt16(EV_SYN) && event.code == UInt16(SYN_DROPPED) {
-      // The kernel dropped events: ask for the state instead of guessing.
-      if let keyboard = keyboards[path]?.keyboard, !keyboard.isDown(options.key) { tell(.state(isDown: false), path) }
-      return
-    }
     guard event.type == UInt16(EV_KEY), event.code == options.key.rawValue else { return }
     switch event.value {
     case 1: tell(.down(at: Monotonic.now()), path)

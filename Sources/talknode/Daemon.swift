@@ -36,7 +36,14 @@ struct Daemon: Sendable {
     let sentence = await node.status().sentence
     Log.info("talknode \(Version.number) is up: \(sentence)")
     await supervision.ready(sentence)
+    Task {
+      try? await Task.sleep(for: Self.settling)
+      ProgramCode.giveBack()
+    }
   }
+
+  /// By then the link is up, where there is one to be had.
+  private static let settling: Duration = .seconds(2)
 
   /// Returns when a signal asks for the end.
   func untilStopped() async {

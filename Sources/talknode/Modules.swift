@@ -1,6 +1,12 @@
+import Audio
+import Camera
+import CameraModule
 import Configuration
 import Conversation
 import DeviceModule
+import HealthModule
+import Location
+import LocationModule
 import NodeKit
 import NotifyModule
 import System
@@ -10,7 +16,9 @@ import TalkModule
 enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
-      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk),
+      NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
+      CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
+      HealthModule(desk: services.health),
     ]
     let device = DeviceModule(
       deviceName: settings.node.displayNameOrDefault, version: Version.number, locale: services.environment["LANG"],
@@ -20,7 +28,8 @@ enum Modules {
   }
 
   static let demonstrations: [any Demonstration] = [
-    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(),
+    DeviceDemonstration(), NotifyDemonstration(), TalkDemonstration(), LocationDemonstration(),
+    CameraDemonstration(), HealthDemonstration(),
   ]
 }
 
@@ -33,7 +42,13 @@ struct Services: Sendable {
   let systemBus: SharedBus
   let notifier: Notifier
   let link = ActiveLink()
+  /// The machine's one microphone and speaker, which talking and clips share.
+  let sound: SoundSystem
   let talk: Talk
+  let locator: Locator
+  let location: LocationModule
+  let cameras: Cameras
+  let health: HealthDesk
 
   init(_ instance: Instance, settings: Settings, environment: Environment, loop: EventLoop) {
     self.loop = loop
@@ -42,10 +57,19 @@ struct Services: Sendable {
     sessionBus = SharedBus(.session, loop: loop)
     systemBus = SharedBus(.system, loop: loop)
     notifier = Notifier(session: sessionBus)
-    talk = Talk.made(settings, instance, link, notifier: notifier, loop: loop)
+    sound = SoundSystem(AudioSettings(settings.audio))
+    talk = Talk.made(settings, instance, link, sound: sound, notifier: notifier, loop: loop)
+    cameras = Cameras(settings: CameraSettings(settings), loop: loop)
+    locator = Locator(settings.location, systemBus: systemBus)
+    location = LocationModule(
+      locator: locator, privacy: LocationModule.Privacy(settings.location), switches: switches,
+      sessions: LoginSessions(systemBus: systemBus))
+    health = HealthDesk(.init(settings.health, instance, environment))
   }
 
   func close() async {
+    await locator.close()
+    await cameras.close()
     await sessionBus.close()
     await systemBus.close()
   }

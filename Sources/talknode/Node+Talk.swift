@@ -1,6 +1,8 @@
 import Conversation
+import GatewayClient
 import GatewayProtocol
 import NodeKit
+import Speech
 import TalkModule
 
 /// What a person says at the control socket about talking.
@@ -12,6 +14,10 @@ enum TalkRequest: Sendable, Equatable {
   case resend
   /// Speaks a text; nil = the newest answer.
   case listen(String?)
+  /// Speaks a message of the session that is talked in.
+  case listenMessage(String)
+  /// Who could turn speech into text now, in the order they are taken.
+  case transcribers
 
   init(json: JSON) throws(Failure) {
     switch json["do"]?.string {
@@ -24,6 +30,8 @@ enum TalkRequest: Sendable, Equatable {
     case "kept": self = .kept
     case "resend": self = .resend
     case "listen": self = .listen(json["text"]?.string)
+    case "listen-message": self = .listenMessage(json["id"]?.string ?? "")
+    case "transcribers": self = .transcribers
     default: throw Failure("CONTROL_REQUEST", "The running talknode does not know this request.", exit: .protocolError)
     }
   }
@@ -38,6 +46,8 @@ enum TalkRequest: Sendable, Equatable {
     case .hush: ["do": "hush"]
     case .kept: ["do": "kept"]
     case .resend: ["do": "resend"]
+    case .listenMessage(let id): ["do": "listen-message", "id": .string(id)]
+    case .transcribers: ["do": "transcribers"]
     case .listen(let text): text.map { ["do": "listen", "text": .string($0)] } ?? ["do": "listen"]
     }
   }
@@ -48,10 +58,10 @@ extension Node {
     let talk = services.talk
     switch request {
     case .start: return try Self.json(await talk.start(.person))
-    case .stop: return try Self.json(await talk.stop())
-    case .toggle: return try Self.json(await talk.toggle())
+    case .stop: return try await withReason(await talk.stop())
+    case .toggle: return try await withReason(await talk.toggle())
     case .cancel: return try Self.json(await talk.cancel())
-    case .once: return try Self.json(await talk.once(.person))
+    case .once: return try await withReason(await talk.once(.person))
     case .hush:
       await talk.hush()
       return ["ok": true]
@@ -61,12 +71,26 @@ extension Node {
         kept.map { note in
           .object(present: [
             "id": .string(note.id), "text": .string(note.text), "gatewayId": note.gatewayID.map(JSON.string),
-            "atMs": .int(note.atMs),
+            "atMs": .int(note.atMs), "sound": note.sound.map(JSON.string),
           ])
         })
     case .resend: return try await resend(talk)
     case .listen(let text): return try await listen(talk, text)
+    case .listenMessage(let id): return try await listen(talk, try await message(id, talk))
+    case .transcribers: return .array(await talk.transcriberFindings().map(\.json))
     }
+  }
+
+  /// An answer to a person; a capture that was not understood says why, for `empty` alone would read as silence.
+  private func withReason(_ answer: PushToTalk.Answer) async throws(Failure) -> JSON {
+    var json = try Self.json(answer)
+    if case .ended(let id, nil, .empty) = answer, let loss = await services.talk.lastLoss, loss.id == id,
+      var members = json.object
+    {
+      members["trouble"] = .string(loss.sentence)
+      json = .object(members)
+    }
+    return json
   }
 
   /// The same answer that an agent gets; a failure as the command line says it.
@@ -92,6 +116,33 @@ extension Node {
     case .failed(let reason):
       throw Failure("NOT_SENT", "It could not be sent: \(reason)", remedy: "talknode status", exit: .temporary)
     }
+  }
+
+  /// The text of a message of the session that is talked in. A gateway without `chat.message.get` is asked for its newest messages.
+  private func message(_ id: String, _ talk: Talk) async throws(Failure) -> String {
+    guard let link = activeLink else {
+      throw Failure("NOT_CONNECTED", "No gateway is active.", remedy: "talknode gateways list", exit: .unavailable)
+    }
+    let key = await talk.sessionKey(on: link)
+    var found: JSON?
+    do throws(LinkError) {
+      found = try await link.request(
+        "chat.message.get", ["sessionKey": .string(key), "messageId": .string(id)], as: .operator)["message"]
+    } catch {
+      guard error.code == .refused else { throw Failure(error) }
+      do throws(LinkError) {
+        let page = try await link.request("chat.history", ["sessionKey": .string(key), "limit": 200], as: .operator)
+        found = page["messages"]?.array?.first { $0["__openclaw"]?["id"]?.string == id }
+      } catch {
+        throw Failure(error)
+      }
+    }
+    guard let text = found.flatMap({ ChatText.content($0["content"]) }) else {
+      throw Failure(
+        "NO_MESSAGE", "The session \(key) has no message \(id) that can be read.", remedy: "talknode listen --last",
+        exit: .data)
+    }
+    return text
   }
 
   private func listen(_ talk: Talk, _ text: String?) async throws(Failure) -> JSON {
@@ -122,6 +173,18 @@ extension Node {
     }
     continuation.onTermination = { _ in pump.cancel() }
     return stream
+  }
+}
+
+extension TranscriberSet.Finding {
+  var json: JSON {
+    switch availability {
+    case .ready(let what): ["name": .string(name), "ready": true, "detail": .string(what)]
+    case .absent(let reason, let remedy):
+      .object(present: [
+        "name": .string(name), "ready": false, "detail": .string(reason), "remedy": remedy.map(JSON.string),
+      ])
+    }
   }
 }
 

@@ -5,6 +5,7 @@ import DeviceModule
 import GatewayClient
 import GatewayProtocol
 import Glibc
+import LocationModule
 import NodeKit
 import System
 import Transport
@@ -32,7 +33,6 @@ actor Node {
   private var linkStatus: LinkStatus?
   private var pump: Task<Void, Never>?
   private var talkPump: Task<Void, Never>?
-  private var talkNote: Task<Void, Never>?
   private var talkKey: KeyTrigger?
   private var talkShortcut: ShortcutTrigger?
   private var talkPhase = TalkNotice.Phase.idle
@@ -68,10 +68,12 @@ actor Node {
   func start() async {
     Task { await router.start() }
     let notices = await services.talk.notices()
-    talkPump = Task { for await notice in notices { took(notice) } }
-    if settings.talk.notificationOrDefault {
-      let (note, shown) = (TalkNote(notifier: services.notifier), await services.talk.notices())
-      talkNote = Task { await note.follow(shown) }
+    let sign = settings.talk.showTranscriptOrDefault ? TranscriptSign(notifier: services.notifier) : nil
+    talkPump = Task {
+      for await notice in notices {
+        took(notice)
+        await sign?.took(notice)
+      }
     }
     talkKey = KeyTrigger.made(settings.talkKey, services.talk, loop: loop)
     if let problem = await talkKey?.start() { Log.warning("The talk key does not work yet. \(problem)") }
@@ -84,7 +86,6 @@ actor Node {
   /// Ends the link, then what runs, then the devices.
   func stop() async {
     talkPump?.cancel()
-    talkNote?.cancel()
     await talkKey?.stop()
     await talkShortcut?.stop()
     await disconnect()
@@ -99,6 +100,7 @@ actor Node {
     let old = settings
     settings = new
     signs.choose(new.signs)
+    services.location.choose(LocationModule.Privacy(new.location))
     let isOther =
       old.node.displayNameOrDefault != new.node.displayNameOrDefault
       || old.gateway.headersOrDefault != new.gateway.headersOrDefault
@@ -140,6 +142,8 @@ actor Node {
 
   func use(_ id: String) async throws(Failure) {
     do { try await registry.use(id) } catch { throw Failure(error) }
+    // What another gateway's agent said is not read on.
+    if gateway?.id != id { await services.talk.hush() }
     await connect()
   }
 
@@ -147,6 +151,9 @@ actor Node {
     // The link first: it would write a token that comes in at the last moment into a folder that is gone.
     if gateway?.id == id { await disconnect() }
     do { try await registry.forget(id) } catch { throw Failure(error) }
+    do { try await services.talk.kept.forget(gateway: id) } catch {
+      throw Failure(error.code, error.summary, remedy: error.remedy, exit: .ioError)
+    }
     if gateway?.id == id { await connect() }
   }
 
@@ -155,12 +162,15 @@ actor Node {
   /// Turns a capability on or off, tells the gateway, and returns the status once the gateway has looked at the new surface, at the
   /// latest after 6 s.
   func turn(_ name: String, on: Bool) async throws(Failure) -> NodeStatus {
-    do { try switches.set(name, enabled: on) } catch {
+    let declared = await router.surface()
+    do { _ = try await router.modules.turn(name, on: on, in: switches) } catch {
       throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
     }
     await router.switchesChanged()
+    if !on { for module in router.modules where module.has(switch: name) { await module.forget() } }
     changed()
-    guard let link else { return status() }
+    // A switch that is not a command's own changes nothing that the gateway is told.
+    guard let link, await router.surface() != declared else { return status() }
     let before = await link.status()
     await link.surfaceChanged()
     guard before.node.isConnected else { return status() }

@@ -40,6 +40,21 @@ struct NodeStatus: Sendable, Equatable {
     }
   }
 
+  /// How what is said reaches the agent now.
+  enum TalkPath: String, Sendable {
+    /// By the operator connection: chat, the gateway's recogniser and its voice.
+    case full
+    /// By the node connection alone: words go there, and this machine recognises and speaks.
+    case reduced
+    /// Not at all: what is said is kept.
+    case none
+  }
+
+  var talkPath: TalkPath {
+    if link?.operator.isConnected == true { return .full }
+    return link?.node.isConnected == true ? .reduced : .none
+  }
+
   /// One word, for a bar's colours: what a capture is doing, else `ready`, `waiting` for an approval, or `offline`.
   var word: String {
     if talk != .idle { return talk.rawValue }
@@ -52,9 +67,8 @@ struct NodeStatus: Sendable, Equatable {
     .object(present: [
       "version": .string(version), "pid": .int(Int64(pid)), "startedAtMs": .int(startedAtMs), "state": .string(state),
       "deviceId": .string(deviceID), "displayName": .string(displayName), "ready": .bool(isReady),
-      "summary": .string(sentence), "text": .string(sentence), "class": .string(word),
-      "talk": .string(talk.rawValue), "link": link?.json,
-      "triggers": .array(triggers.map(\.json)),
+      "summary": .string(sentence), "text": .string(sentence), "class": .string(word), "talk": .string(talk.rawValue),
+      "talkPath": .string(talkPath.rawValue), "link": link?.json, "triggers": .array(triggers.map(\.json)),
       "capabilities": .array(capabilities.map(\.json)),
     ])
   }
@@ -129,6 +143,12 @@ struct CapabilityState: Sendable, Equatable {
             name: name, isEnabled: command.consent.map(switches.isEnabled) ?? true,
             isSwitchable: command.consent != nil,
             allows: command.consent?.allows ?? "", commands: commands))
+      }
+      for consent in module.switches where seen.insert(consent.name).inserted {
+        rows.append(
+          CapabilityState(
+            name: consent.name, isEnabled: switches.isEnabled(consent), isSwitchable: true, allows: consent.allows,
+            commands: []))
       }
     }
     return rows

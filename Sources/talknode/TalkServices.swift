@@ -18,9 +18,9 @@ final class ActiveLink: Sendable {
 extension Talk {
   /// The conversation as the settings want it. Nothing of it is opened before somebody talks.
   static func made(
-    _ settings: Settings, _ instance: Instance, _ link: ActiveLink, notifier: Notifier, loop: EventLoop
+    _ settings: Settings, _ instance: Instance, _ link: ActiveLink, sound: SoundSystem, notifier: Notifier,
+    loop: EventLoop
   ) -> Talk {
-    let sound = SoundSystem(AudioSettings(settings.audio))
     var voice = Synthesizer.Options()
     voice.language = settings.talk.languageOrDefault.nonEmpty
     voice.voice = settings.voice.voiceOrDefault.nonEmpty

@@ -68,7 +68,7 @@ struct Section: Sendable {
   let name: String
   let measure: @Sendable (Options) async throws -> [Figure]
 
-  static let all: [Section] = [program, daemon, link]
+  static let all: [Section] = [program, daemon, link, talk, voice, location, camera]
 }
 
 /// Why something could not be measured.

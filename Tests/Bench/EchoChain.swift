@@ -47,12 +47,14 @@ final class EchoChain: Sendable {
 enum Part: String {
   case echo = "as-echo"
   case blobNode = "as-blob-node"
+  case recogniser = "as-recogniser"
 
   /// Until it is killed.
   func play(_ arguments: [String]) async {
     do {
       switch self {
       case .echo: try await Self.echo()
+      case .recogniser: InstantRecogniser.run()
       case .blobNode: try await BlobNode.run(url: arguments[0], token: arguments[1], state: arguments[2])
       }
     } catch {

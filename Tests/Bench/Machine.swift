@@ -40,6 +40,22 @@ enum Machine {
     }
   }
 
+  /// The names of a process's threads, by their ids.
+  static func threads(of process: pid_t) -> [String: String] {
+    Files.list("/proc/\(process)/task").reduce(into: [:]) { names, thread in
+      names[thread] = Files.text("/proc/\(process)/task/\(thread)/comm")?.trimmed
+    }
+  }
+
+  /// Processor time that a process has used, all its threads together (proc(5), stat).
+  static func processorTime(of process: pid_t) -> Duration {
+    // The name before the fields may hold spaces and brackets.
+    let text = Files.text("/proc/\(process)/stat") ?? ""
+    let fields = text[(text.lastIndex(of: ")") ?? text.startIndex)...].split(separator: " ")
+    guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return .zero }
+    return .milliseconds((user + system) * 1000 / sysconf(Int32(_SC_CLK_TCK)))
+  }
+
   /// Counts sleeps over some time. Looked at every second, for a thread that ends takes its count with it.
   static func sleeps(of process: pid_t, over seconds: Int) async throws -> (count: Int, threads: Int) {
     var count = 0

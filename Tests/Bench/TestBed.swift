@@ -14,13 +14,16 @@ final class TestBed: Sendable {
   private let program: String
   private let node = Lock<Child?>(nil)
 
-  init(_ options: Options, allow: [String]) async throws {
+  init(
+    _ options: Options, allow: [String], _ configure: (inout DevGateway.Options) -> Void = { _ in }
+  ) async throws {
     var template = Array("/tmp/talknode-bench-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw BenchError("no temporary folder") }
     folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     program = options.program
     var settings = DevGateway.Options()
     settings.allow = allow
+    configure(&settings)
     gateway = DevGateway(options: settings, loop: gatewayLoop)
     try await gateway.start()
     try Files.writeAtomically(Array(gateway.token.utf8), to: folder + "/token")
@@ -44,8 +47,13 @@ final class TestBed: Sendable {
   }
 
   /// Starts the node and grants what it asks for until `command` may be called and nothing is pending. Gives its id.
-  func startNode(awaiting command: String) async throws -> String {
-    let child = try Child(program, await runArguments())
+  func startNode(awaiting command: String?, settings: String? = nil) async throws -> String {
+    var arguments = await runArguments()
+    if let settings {
+      try Files.writeAtomically(Array((settings + "\n").utf8), to: folder + "/settings.toml")
+      arguments += ["--config", folder + "/settings.toml"]
+    }
+    let child = try Child(program, arguments)
     node.withLock { $0 = child }
     return try await approve(awaiting: command)
   }
@@ -66,13 +74,15 @@ final class TestBed: Sendable {
   }
 
   /// Grants what is asked for.
-  func approve(awaiting command: String) async throws -> String {
+  func approve(awaiting command: String?) async throws -> String {
     let limit = Monotonic.now() + .seconds(30)
     while Monotonic.now() < limit {
       for request in await gateway.pendingDevices() { try await gateway.approveDevice(request.requestID) }
       for request in await gateway.pendingSurfaces() { try await gateway.approveSurface(request.requestID) }
       let roles = await gateway.sessions().filter { $0.deviceID != nil }.map(\.role)
-      if let node = await gateway.nodes().first(where: { $0.isConnected && $0.surface.commands.contains(command) }),
+      if let node = await gateway.nodes().first(where: { node in
+        node.isConnected && command.map { node.surface.commands.contains($0) } ?? true
+      }),
         Set(roles).count == 2
       {
         return node.nodeID

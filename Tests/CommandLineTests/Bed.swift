@@ -88,10 +88,11 @@ final class Bed: Sendable {
 
   /// Starts `run` for this gateway, and ends it after `body`. `gateway` false starts it without naming one.
   func withDaemon(
-    state: String = "state", pairs: Bool = true, environment: [String: String] = [:],
+    state: String = "state", pairs: Bool = true, settings: String? = nil, environment: [String: String] = [:],
     _ body: (Subprocess) async throws -> Void
   ) async throws {
     var words = ["run"]
+    if let settings { words += ["--config", settings] }
     if pairs { words += ["--gateway", await gateway.url, "--token-file", try tokenFile()] }
     let daemon = try await start(words, state: state, environment: environment)
     do {

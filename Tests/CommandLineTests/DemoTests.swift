@@ -55,6 +55,9 @@ import Testing
 /// A desktop that keeps what it is shown.
 actor NotificationServer {
   private(set) var titles: [String] = []
+  private(set) var bodies: [String] = []
+  /// The number of the note that each was shown in place of.
+  private(set) var replaced: [UInt32] = []
   private var bus: Bus?
 
   init(_ bus: PrivateBus) async throws {
@@ -73,6 +76,11 @@ actor NotificationServer {
   }
 
   private func note(_ arguments: [DBusValue]) {
-    if arguments.count > 3, case .string(let title) = arguments[3] { titles.append(title) }
+    guard arguments.count > 4, case .string(let title) = arguments[3], case .string(let body) = arguments[4],
+      case .uint32(let number) = arguments[1]
+    else { return }
+    titles.append(title)
+    bodies.append(body)
+    replaced.append(number)
   }
 }

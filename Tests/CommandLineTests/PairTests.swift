@@ -76,6 +76,52 @@ import Transport
     }
   }
 
+  @Test("a node code and the token typed at the terminal end in both connections", arguments: [false, true])
+  func nodeCode(daemonRuns: Bool) async throws {
+    try await Bed.with { bed in
+      let code = await bed.gateway.makeSetupCode(profile: .node).text
+      // script(1) gives the program a terminal of its own.
+      let words = ["pair", code, "--state", bed.state()].map { "'\($0)'" }.joined(separator: " ")
+      func pair() async throws {
+        let pairing = try await Subprocess.start(
+          .init(
+            "/usr/bin/script", ["-qec", "'\(Program.path)' \(words)", "/dev/null"],
+            environment: Program.environment(bed.folder, [:])),
+          loop: bed.loop)
+        var shown = ""
+        while !shown.contains("The gateway's token"), let bytes = await pairing.read() {
+          shown += String(decoding: bytes, as: UTF8.self)
+        }
+        try await pairing.write(Array((bed.gateway.token + "\r").utf8))
+        let ending = try await Bed.ending(of: pairing)
+        #expect(ending.exit == .code(0), "\(shown)\(ending.output)")
+        #expect(ending.output.contains("Paired: "))
+        #expect(!ending.output.contains(bed.gateway.token), "the secret was echoed")
+      }
+      if daemonRuns {
+        try await bed.withDaemon(pairs: false) { (_: Subprocess) async throws in
+          try await pair()
+          #expect(Set(await bed.gateway.sessions().map(\.role)) == [.node, .operator])
+        }
+      } else {
+        try await pair()
+        try await bed.withDaemon(pairs: false) { (_: Subprocess) async throws in #expect(try await bed.becomesReady()) }
+      }
+    }
+  }
+
+  @Test("a node code in a script, where nobody can be asked, names the command that completes it, and that does")
+  func nodeCodeInScript() async throws {
+    try await Bed.with { bed in
+      let code = await bed.gateway.makeSetupCode(profile: .node).text
+      let ending = try await bed.run(["pair", code])
+      #expect(ending.exit == .code(77))
+      #expect(ending.errors.contains("talknode pair ws://127.0.0.1:\(bed.gateway.port) --token-file FILE"))
+      let completed = try await bed.run(["pair", await bed.gateway.url, "--token-file", try bed.tokenFile()])
+      #expect(completed.exit == .code(0), "\(completed.errors)")
+    }
+  }
+
   @Test("a running daemon is given the gateway, and pair watches it come up")
   func handedOver() async throws {
     try await Bed.with { bed in

@@ -48,6 +48,18 @@ import Testing
         "[signs]\nuse = \"command\"\n", #"error config.toml:2: signs.use is "command", and signs.command is not set."#
       ),
       ("log = 1\n", "error config.toml:1:1: [log] is a table, not a whole number."),
+      (
+        "[camera.source]\ncommand = [\"cam\"]\n",
+        "error config.toml:2:1: [camera.source.NAME] is a table with a name of your own."
+      ),
+      (
+        "[camera.source.\"a b\"]\ncommand = [\"cam\"]\n",
+        "error config.toml:1:16: The name of [camera.source.a b] must be 1 to 40 letters, digits, hyphens and underscores."
+      ),
+      (
+        "[camera.source.garden]\nrate = 1000\n",
+        "error config.toml:2:1: camera.source.garden.rate must be a number, 0.1 to 120.0 frames a second, not 1000."
+      ),
       ("[log\n", "error config.toml:1:5: This is no TOML: Error while parsing table header: expected ']', saw '\\n'."),
     ])
   func wrong(text: String, expected: String) { #expect(problems(text) == [expected]) }
@@ -70,6 +82,26 @@ import Testing
       text: Array("[log]\nlevel = 1\n[node]\ndisplay_name = \"x\"\n".utf8), named: "config.toml")
     #expect(loaded.settings.log.levelOrDefault == .info)
     #expect(loaded.settings.node.displayName == "x")
+  }
+
+  @Test("tables that a person names are kept apart, shown under their names, and merged over files")
+  func named() {
+    let layers = LayeredSettings(
+      text: Array(
+        """
+        [camera.source.pi]
+        command = ["rpicam-still"]
+        [camera.source.street]
+        file = "street.mjpeg"
+        rate = 5
+        """.utf8), named: "config.toml")
+    #expect(layers.problems == [])
+    #expect(layers.settings.cameraSources.names == ["pi", "street"])
+    #expect(layers.settings.cameraSources["pi"].commandOrDefault == ["rpicam-still"])
+    #expect(layers.settings.cameraSources["street"].rateOrDefault == 5)
+    #expect(layers.origins["camera.source.street.file"]?.line == 4)
+    let shown = layers.settings.values.first { $0.setting.key == "camera.source.street.file" }
+    #expect(shown?.value == .text("street.mjpeg"))
   }
 
   @Test("names are unique, and every default and example is itself allowed")

@@ -32,6 +32,16 @@ struct RelayTranscriptionTests {
     #expect(relay.on(event("ready")) == [.append(sessionID: "s", piece)])
   }
 
+  @Test("an event that overtakes the answer to create is not lost")
+  func earlyEvents() {
+    var relay = RelayTranscription()
+    #expect(relay.on(.sound(piece)) == [])
+    #expect(relay.on(event("ready")) == [])
+    #expect(relay.on(.talkEvent(["transcriptionSessionId": "t", "type": "error", "message": "x"])) == [])
+    for _ in 0..<500 { _ = relay.on(event("partial", ["text": "much"])) }
+    #expect(relay.on(.created(answer)).contains(.append(sessionID: "s", piece)))
+  }
+
   @Test("at most four appends are in flight")
   func pacing() {
     var relay = open()

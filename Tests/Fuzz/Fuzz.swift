@@ -7,8 +7,12 @@ import Glibc
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
   "http": fuzzHTTP,
+  "jpeg": fuzzJPEG,
   "json": fuzzJSON,
+  "location": fuzzLocation,
+  "recording": fuzzRecording,
   "setup-code": fuzzOffer,
+  "talk-events": fuzzTalkEvents,
   "websocket": fuzzWebSocket,
 ]
 

@@ -104,6 +104,17 @@ enum Samples {
     for transcriber in [good, noModel, unknown, broken] { await transcriber.stop() }
   }
 
+  @Test("a model that is not used for a while goes out of memory, and comes back when it is")
+  func unloaded() async throws {
+    var options = PocketsphinxTranscriber.Options(grammar: try Samples.grammar())
+    options.keepsModel = .milliseconds(200)
+    let transcriber = PocketsphinxTranscriber(options: options)
+    for _ in 0..<2 {
+      #expect(try await transcribe(try Samples.sound(0), transcriber).text == (try Samples.sentences()[0]))
+      #expect(await eventually { !transcriber.isOpen })
+    }
+  }
+
   @Test("an utterance that is cancelled or forgotten is not in the way of the next")
   func cancelled() async throws {
     let transcriber = PocketsphinxTranscriber(options: .init(grammar: try Samples.grammar()))

@@ -33,6 +33,14 @@ import Testing
     #expect(pieces.allSatisfy { $0 <= .milliseconds(50) })
   }
 
+  @Test("what is being spoken is spoken to its end, also when nobody holds its synthesiser any more")
+  func heldByItsSound() async throws {
+    for _ in 0..<20 {
+      let speech = Synthesizer().speak(Utterance("One two three."))
+      #expect(try await speech.whole().duration > .milliseconds(500))
+    }
+  }
+
   @Test("rate, pitch and volume are heeded, whatever their values")
   func settings() async throws {
     let voice = Synthesizer()

@@ -33,8 +33,8 @@ public struct TalkSettings: SettingsSection {
   public var cues: Bool?
   public var cuesOrDefault: Bool { cues ?? true }
 
-  public var notification: Bool?
-  public var notificationOrDefault: Bool { notification ?? false }
+  public var showTranscript: Bool?
+  public var showTranscriptOrDefault: Bool { showTranscript ?? false }
 
   /// In seconds.
   public var longest: Int?
@@ -75,8 +75,8 @@ public struct TalkSettings: SettingsSection {
       "cues", \.cues, default: \.cuesOrDefault,
       "Whether the start and the end of a capture, and trouble, are heard as short tones."),
     .flag(
-      "notification", \.notification, default: \.notificationOrDefault,
-      "Whether a desktop notification shows what is being understood while you talk. It goes with the answer."),
+      "show_transcript", \.showTranscript, default: \.showTranscriptOrDefault,
+      "Whether a notification shows what is understood, while it is said. Others who see the screen can read it."),
     .integer(
       "longest", \.longest, default: \.longestOrDefault, range: 5...300, unit: "seconds",
       "A capture that nobody ends is ended after this time; what was said until then is sent."),

@@ -25,6 +25,19 @@ extension Method {
         "messages": .array(messages.map { $0.json(limit: Int(longest)) }), "thinkingLevel": "low",
       ])
     },
+    Method("chat.message.get", .operator, Scope.read) { gateway, call throws(WireError) in
+      let params = try call.closed("sessionKey", "agentId", "messageId", "maxChars")
+      let (key, id, longest) = try call.reading { () throws(SchemaError) in
+        (
+          ChatStore.canonical(try params.text("sessionKey", limit: 512), agent: try params.optionalText("agentId")),
+          try params.text("messageId"), try params.optionalWhole("maxChars", in: 1...2_000_000) ?? 500_000
+        )
+      }
+      guard let message = gateway.chat.session(key).messages.first(where: { $0.id == id }) else {
+        return .payload(["ok": false, "unavailableReason": "not_found"])
+      }
+      return .payload(["ok": true, "message": message.json(limit: Int(longest))])
+    },
     Method("chat.abort", .operator, Scope.write) { gateway, call throws(WireError) in
       let params = try call.closed("sessionKey", "agentId", "runId", "preserveSideRuns")
       let (key, runID) = try call.reading { () throws(SchemaError) in
@@ -48,15 +61,22 @@ extension Method {
           try params.text("message")
         )
       }
-      let message = gateway.chat.add("assistant", text, to: key, nowMs: WallClock.milliseconds())
-      let run = ChatStore.Run(runID: "inject-" + message.id, sessionKey: key, input: "", text: text, seq: 1)
-      gateway.tellChat(run, "final", ["message": gateway.chatMessage(run)])
-      return .payload(["ok": true, "messageId": .string(message.id)])
+      return .payload(["ok": true, "messageId": .string(gateway.say(text, in: key))])
     },
   ]
 }
 
 extension DevGateway {
+  /// Adds a message of the agent's to a session, without a run. Returns its id.
+  @discardableResult
+  public func say(_ text: String, in sessionKey: String = "main") -> String {
+    let key = ChatStore.canonical(sessionKey)
+    let message = chat.add("assistant", text, to: key, nowMs: WallClock.milliseconds())
+    let run = ChatStore.Run(runID: "inject-" + message.id, sessionKey: key, input: "", text: text, seq: 1)
+    tellChat(run, "final", ["message": chatMessage(run)])
+    return message.id
+  }
+
   func chatSend(_ call: Call) throws(WireError) -> JSON {
     let params = try call.closed(
       "sessionKey", "message", "idempotencyKey", "agentId", "sessionId", "thinking", "fastMode", "queueMode", "deliver",
@@ -96,7 +116,8 @@ extension DevGateway {
     runTasks[runID] = Task {
       tellAgent(runID, "lifecycle", ["phase": "start", "startedAt": .int(WallClock.milliseconds())])
       await play(steps, of: runID)
-      runTasks[runID] = nil
+      // A run that was cut off may have been started anew under its id: that task is not this one's to forget.
+      if !Task.isCancelled { runTasks[runID] = nil }
     }
     return verdict
   }
@@ -151,7 +172,7 @@ extension DevGateway {
   func abort(_ runs: [ChatStore.Run]) -> JSON {
     for run in runs {
       end(run.runID, "aborted")
-      runTasks[run.runID]?.cancel()
+      runTasks.removeValue(forKey: run.runID)?.cancel()
     }
     return ["ok": true, "aborted": .bool(!runs.isEmpty), "runIds": .strings(runs.map(\.runID).sorted())]
   }

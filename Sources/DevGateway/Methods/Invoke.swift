@@ -127,6 +127,8 @@ extension DevGateway {
 
   // MARK: The answer
 
+  private static let resultMembers: Set = ["id", "nodeId", "ok", "payload", "payloadJSON", "error"]
+
   /// `node.invoke.result`, from its text.
   func takeResult(_ frame: RawObject, id requestID: String, from connection: Connection) {
     func refuse(_ problem: String) {
@@ -135,8 +137,7 @@ extension DevGateway {
     guard let range = frame["params"], let params = try? RawObject(frame.bytes, in: range) else {
       return refuse("at root: must be object")
     }
-    let known: Set = ["id", "nodeId", "ok", "payload", "payloadJSON", "error"]
-    if let extra = params.members.map(\.key).first(where: { !known.contains($0) }) {
+    if let extra = params.members.map(\.key).first(where: { !Self.resultMembers.contains($0) }) {
       return refuse("at root: unexpected property '\(extra)'")
     }
     guard let id = params.string("id"), let nodeID = params.string("nodeId"), let ok = params.bool("ok") else {
@@ -148,7 +149,8 @@ extension DevGateway {
     guard let entry = invokes.end(id, from: connection.id) else {
       return connection.answer(requestID, .success(["ok": true, "ignored": true]))
     }
-    connection.answer(requestID, .success(["ok": true]))
+    // Whoever asked is told first: nobody waits for the receipt.
+    defer { connection.answer(requestID, .success(["ok": true])) }
     let error = params.json("error")
     if ok {
       settle(entry, .success(InvokeResult(params)))

@@ -19,7 +19,7 @@ struct Method: Sendable {
     self.run = run
   }
 
-  static let families: [[Method]] = [devices, surfaces, nodes, nodeSide, chats, house]
+  static let families: [[Method]] = [devices, surfaces, nodes, nodeSide, chats, talks, house]
 
   static let table = Dictionary(families.joined().map { ($0.name, $0) }) { first, _ in first }
 }

@@ -45,7 +45,7 @@ extension Bus {
     // Any answer means that the bus has greeted, and then the name is known.
     _ = try await call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Peer", "Ping")
     var name: UnsafePointer<CChar>?
-    guard let handle, sd_bus_get_unique_name(handle, &name) >= 0, let name else { throw .disconnected }
+    guard let handle, systemd.sd_bus_get_unique_name(handle, &name) >= 0, let name else { throw .disconnected }
     return String(cString: name)
   }
 
@@ -59,8 +59,8 @@ extension Bus {
     var slot: OpaquePointer?
     let code =
       subtree
-      ? sd_bus_add_fallback(handle, &slot, path, Self.onCall, way.pointer)
-      : sd_bus_add_object(handle, &slot, path, Self.onCall, way.pointer)
+      ? systemd.sd_bus_add_fallback(handle, &slot, path, Self.onCall, way.pointer)
+      : systemd.sd_bus_add_object(handle, &slot, path, Self.onCall, way.pointer)
     if code < 0 { throw DBusError(code: code, "export \(path)") }
     exports[id] = Export(way: way, slot: slot, handler: handler)
     return id
@@ -68,7 +68,7 @@ extension Bus {
 
   /// Ends an export. Unknown tokens are ignored.
   public func unexport(_ token: UInt64) {
-    if let export = exports.removeValue(forKey: token) { sd_bus_slot_unref(export.slot) }
+    if let export = exports.removeValue(forKey: token) { _ = systemd.sd_bus_slot_unref(export.slot) }
   }
 
   /// Sends a signal.
@@ -77,12 +77,12 @@ extension Bus {
   ) throws(DBusError) {
     guard let handle else { throw .disconnected }
     var pointer: OpaquePointer?
-    var code = sd_bus_message_new_signal(handle, &pointer, path, interface, member)
+    var code = systemd.sd_bus_message_new_signal(handle, &pointer, path, interface, member)
     guard code >= 0, let pointer else { throw DBusError(code: code, "signal \(member)") }
-    defer { sd_bus_message_unref(pointer) }
+    defer { _ = systemd.sd_bus_message_unref(pointer) }
     try DBusMessage(pointer: pointer).append(arguments)
-    if let destination { code = sd_bus_message_set_destination(pointer, destination) }
-    if code >= 0 { code = sd_bus_send(handle, pointer, nil) }
+    if let destination { code = systemd.sd_bus_message_set_destination(pointer, destination) }
+    if code >= 0 { code = systemd.sd_bus_send(handle, pointer, nil) }
     if code < 0 { throw DBusError(code: code, "signal \(member)") }
     process()
   }
@@ -109,13 +109,13 @@ extension Bus {
     }
     lastID += 1
     let number = lastID
-    answering[number] = sd_bus_message_ref(pointer)
+    answering[number] = systemd.sd_bus_message_ref(pointer)
     Task {
       let result: Result<[DBusValue], DBusError>
       do throws(DBusError) { result = .success(try await export.handler(call)) } catch { result = .failure(error) }
       guard let pointer = answering.removeValue(forKey: number) else { return }
       reply(to: pointer, result)
-      sd_bus_message_unref(pointer)
+      _ = systemd.sd_bus_message_unref(pointer)
       process()
     }
   }
@@ -126,11 +126,11 @@ extension Bus {
     switch result {
     case .success(let arguments):
       var answer: OpaquePointer?
-      guard sd_bus_message_new_method_return(call, &answer) >= 0, let answer else { return }
-      defer { sd_bus_message_unref(answer) }
+      guard systemd.sd_bus_message_new_method_return(call, &answer) >= 0, let answer else { return }
+      defer { _ = systemd.sd_bus_message_unref(answer) }
       do throws(DBusError) {
         try DBusMessage(pointer: answer).append(arguments)
-        let code = sd_bus_send(handle, answer, nil)
+        let code = systemd.sd_bus_send(handle, answer, nil)
         if code >= 0 { return }
         failure = DBusError(code: code, "reply")
       } catch {
@@ -140,15 +140,15 @@ extension Bus {
     }
     var error = sd_bus_error()
     // Negative by design: it returns the errno of the error it sets. An invalid name becomes a general failure there.
-    sd_bus_error_set(&error, failure.name, failure.message)
-    sd_bus_reply_method_error(call, &error)
-    sd_bus_error_free(&error)
+    _ = systemd.sd_bus_error_set(&error, failure.name, failure.message)
+    _ = systemd.sd_bus_reply_method_error(call, &error)
+    systemd.sd_bus_error_free(&error)
   }
 
   func endExports() {
-    for export in exports.values { sd_bus_slot_unref(export.slot) }
+    for export in exports.values { _ = systemd.sd_bus_slot_unref(export.slot) }
     exports = [:]
-    for pointer in answering.values { sd_bus_message_unref(pointer) }
+    for pointer in answering.values { _ = systemd.sd_bus_message_unref(pointer) }
     answering = [:]
   }
 }

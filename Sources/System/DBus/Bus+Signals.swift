@@ -65,7 +65,7 @@ extension Bus {
     let (stream, continuation) = AsyncStream.makeStream(of: DBusSignal.self, bufferingPolicy: .bufferingNewest(256))
     var slot: OpaquePointer?
     // Not sd_bus_add_match, which waits for the bus's answer on this very thread.
-    let code = sd_bus_add_match_async(handle, &slot, rule, Self.onSignal, Self.onMatchInstalled, way.pointer)
+    let code = systemd.sd_bus_add_match_async(handle, &slot, rule, Self.onSignal, Self.onMatchInstalled, way.pointer)
     if code < 0 { throw DBusError(code: code, "subscribe") }
     let failure = await withCheckedContinuation { installed in
       let timer = loop.after(timeout) { [weak self] in
@@ -146,7 +146,7 @@ extension Bus {
 
   private func unsubscribe(_ id: UInt64) {
     guard let subscription = subscriptions.removeValue(forKey: id) else { return }
-    sd_bus_slot_unref(subscription.slot)
+    _ = systemd.sd_bus_slot_unref(subscription.slot)
     subscription.stream.finish()
     process()
   }
@@ -155,7 +155,7 @@ extension Bus {
     for id in subscriptions.keys.sorted() {
       confirm(id, .disconnected)
       guard let subscription = subscriptions.removeValue(forKey: id) else { continue }
-      sd_bus_slot_unref(subscription.slot)
+      _ = systemd.sd_bus_slot_unref(subscription.slot)
       subscription.stream.finish()
     }
   }

@@ -76,7 +76,7 @@ public actor Bus {
     for id in calls.keys.sorted() { settle(id, .failure(.disconnected)) }
     endSubscriptions()
     endExports()
-    sd_bus_close_unref(handle)
+    _ = systemd.sd_bus_close_unref(handle)
   }
 
   /// Calls a method and returns its reply's arguments.
@@ -90,11 +90,11 @@ public actor Bus {
     guard let handle else { throw .disconnected }
     if calls.count >= Self.callLimit { throw .tooMany }
     var pointer: OpaquePointer?
-    let code = sd_bus_message_new_method_call(handle, &pointer, destination, path, interface, member)
+    let code = systemd.sd_bus_message_new_method_call(handle, &pointer, destination, path, interface, member)
     guard code >= 0, let pointer else { throw DBusError(code: code, "call \(interface).\(member)") }
-    defer { sd_bus_message_unref(pointer) }
+    defer { _ = systemd.sd_bus_message_unref(pointer) }
     try DBusMessage(pointer: pointer).append(arguments)
-    if !starts { sd_bus_message_set_auto_start(pointer, 0) }
+    if !starts { _ = systemd.sd_bus_message_set_auto_start(pointer, 0) }
     lastID += 1
     let id = lastID
     let result = await withTaskCancellationHandler {
@@ -113,7 +113,7 @@ public actor Bus {
     let way = Way(self, id)
     var slot: OpaquePointer?
     // The deadline is ours: sd-bus starts its own only when the bus has greeted.
-    let code = sd_bus_call_async(handle, &slot, message, Self.onReply, way.pointer, UInt64.max)
+    let code = systemd.sd_bus_call_async(handle, &slot, message, Self.onReply, way.pointer, UInt64.max)
     if code < 0 { return answer.resume(returning: .failure(DBusError(code: code, "call \(member)"))) }
     let timer = loop.after(timeout) { [weak self] in
       self?.assumeIsolated { $0.settle(id, .failure(.timedOut(member, after: timeout))) }
@@ -139,26 +139,27 @@ public actor Bus {
   private func settle(_ id: UInt64, _ result: Result<[DBusValue], DBusError>) {
     guard let call = calls.removeValue(forKey: id) else { return }
     if let timer = call.timer { loop.cancel(timer) }
-    sd_bus_slot_unref(call.slot)
+    _ = systemd.sd_bus_slot_unref(call.slot)
     call.answer.resume(returning: result)
   }
 
   // MARK: The loop
 
   private func connect(_ address: Address) throws(DBusError) {
+    try SystemdLibrary.require()
     var handle: OpaquePointer?
     var code: Int32
     switch address {
-    case .session: code = sd_bus_open_user(&handle)
-    case .system: code = sd_bus_open_system(&handle)
+    case .session: code = systemd.sd_bus_open_user(&handle)
+    case .system: code = systemd.sd_bus_open_system(&handle)
     case .address(let text):
-      code = sd_bus_new(&handle)
-      if code >= 0 { code = sd_bus_set_address(handle, text) }
-      if code >= 0 { code = sd_bus_set_bus_client(handle, 1) }
-      if code >= 0 { code = sd_bus_start(handle) }
+      code = systemd.sd_bus_new(&handle)
+      if code >= 0 { code = systemd.sd_bus_set_address(handle, text) }
+      if code >= 0 { code = systemd.sd_bus_set_bus_client(handle, 1) }
+      if code >= 0 { code = systemd.sd_bus_start(handle) }
     }
     guard code >= 0, let handle else {
-      sd_bus_unref(handle)
+      _ = systemd.sd_bus_unref(handle)
       throw DBusError(code: code, DBusError.opening)
     }
     self.handle = handle
@@ -173,18 +174,18 @@ public actor Bus {
     var turns = 0
     var code: Int32 = 1
     while let handle, code > 0, turns < 64 {
-      code = sd_bus_process(handle, nil)
+      code = systemd.sd_bus_process(handle, nil)
       turns += 1
     }
     isProcessing = false
     guard let handle else { return }
-    if code < 0 || sd_bus_is_open(handle) <= 0 { return close() }
+    if code < 0 || systemd.sd_bus_is_open(handle) <= 0 { return close() }
     wait(on: handle, hasMore: code > 0)
   }
 
   private func wait(on handle: OpaquePointer, hasMore: Bool) {
-    let descriptor = sd_bus_get_fd(handle)
-    let wanted = sd_bus_get_events(handle)
+    let descriptor = systemd.sd_bus_get_fd(handle)
+    let wanted = systemd.sd_bus_get_events(handle)
     if descriptor < 0 || wanted < 0 { return close() }
     let events = EventLoop.Events(rawValue: Int16(truncatingIfNeeded: wanted))
     if let watch {
@@ -196,7 +197,7 @@ public actor Bus {
     if hasMore {
       due = 0  // The other actors of this loop have their turn first.
     } else {
-      sd_bus_get_timeout(handle, &due)
+      _ = systemd.sd_bus_get_timeout(handle, &due)
     }
     if timer?.due == due { return }
     if let timer { loop.cancel(timer.token) }

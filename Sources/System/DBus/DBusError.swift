@@ -16,8 +16,8 @@ public struct DBusError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The error for a negative errno of sd-bus.
   init(code: Int32, _ operation: String) {
     var error = sd_bus_error()
-    sd_bus_error_set_errno(&error, code)
-    defer { sd_bus_error_free(&error) }
+    _ = systemd.sd_bus_error_set_errno(&error, code)
+    defer { systemd.sd_bus_error_free(&error) }
     let name = error.name.map { String(cString: $0) } ?? "System.Error"
     let reason = error.message.map { String(cString: $0) } ?? String(cString: strerror(abs(code)))
     self.init(name, "\(operation): \(reason)")

@@ -16,15 +16,15 @@ struct DBusMessage {
 
   // MARK: Header
 
-  var isError: Bool { sd_bus_message_is_method_error(pointer, nil) > 0 }
-  var sender: String? { Self.text(sd_bus_message_get_sender(pointer)) }
-  var path: String? { Self.text(sd_bus_message_get_path(pointer)) }
-  var interface: String? { Self.text(sd_bus_message_get_interface(pointer)) }
-  var member: String? { Self.text(sd_bus_message_get_member(pointer)) }
-  var wantsReply: Bool { sd_bus_message_get_expect_reply(pointer) > 0 }
+  var isError: Bool { systemd.sd_bus_message_is_method_error(pointer, nil) > 0 }
+  var sender: String? { Self.text(systemd.sd_bus_message_get_sender(pointer)) }
+  var path: String? { Self.text(systemd.sd_bus_message_get_path(pointer)) }
+  var interface: String? { Self.text(systemd.sd_bus_message_get_interface(pointer)) }
+  var member: String? { Self.text(systemd.sd_bus_message_get_member(pointer)) }
+  var wantsReply: Bool { systemd.sd_bus_message_get_expect_reply(pointer) > 0 }
 
   var error: DBusError {
-    guard let error = sd_bus_message_get_error(pointer)?.pointee, let name = Self.text(error.name) else {
+    guard let error = systemd.sd_bus_message_get_error(pointer)?.pointee, let name = Self.text(error.name) else {
       return .malformed
     }
     return DBusError(name, Self.text(error.message) ?? "")
@@ -56,7 +56,8 @@ struct DBusMessage {
     case .descriptor(let descriptor): try basic("h", descriptor.number)
     case .bytes(let bytes):
       try check(
-        bytes.withUnsafeBytes { sd_bus_message_append_array(pointer, Self.code("y"), $0.baseAddress, $0.count) })
+        bytes.withUnsafeBytes { systemd.sd_bus_message_append_array(pointer, Self.code("y"), $0.baseAddress, $0.count) }
+      )
     case .array(let elements, let signature):
       try container("a", signature) { () throws(DBusError) in
         for element in elements {
@@ -84,20 +85,20 @@ struct DBusMessage {
   }
 
   private func basic<Number: BitwiseCopyable>(_ type: Unicode.Scalar, _ value: Number) throws(DBusError) {
-    try check(withUnsafePointer(to: value) { sd_bus_message_append_basic(pointer, Self.code(type), $0) })
+    try check(withUnsafePointer(to: value) { systemd.sd_bus_message_append_basic(pointer, Self.code(type), $0) })
   }
 
   private func basic(_ type: Unicode.Scalar, text: String) throws(DBusError) {
     if text.utf8.contains(0) { throw .malformed }
-    try check(text.withCString { sd_bus_message_append_basic(pointer, Self.code(type), $0) })
+    try check(text.withCString { systemd.sd_bus_message_append_basic(pointer, Self.code(type), $0) })
   }
 
   private func container(
     _ type: Unicode.Scalar, _ contents: String, _ body: () throws(DBusError) -> Void
   ) throws(DBusError) {
-    try check(sd_bus_message_open_container(pointer, Self.code(type), contents))
+    try check(systemd.sd_bus_message_open_container(pointer, Self.code(type), contents))
     try body()
-    try check(sd_bus_message_close_container(pointer))
+    try check(systemd.sd_bus_message_close_container(pointer))
   }
 
   // MARK: Reading
@@ -125,7 +126,7 @@ struct DBusMessage {
     if depth > Self.depthLimit { throw .malformed }
     var type: CChar = 0
     var contents: UnsafePointer<CChar>?
-    if try check(sd_bus_message_peek_type(pointer, &type, &contents)) == 0 { return nil }
+    if try check(systemd.sd_bus_message_peek_type(pointer, &type, &contents)) == 0 { return nil }
     try budget.spend(bytes: 0)
     switch Unicode.Scalar(UInt8(bitPattern: type)) {
     case "y": return .byte(try number("y"))
@@ -165,7 +166,7 @@ struct DBusMessage {
     if element == "y" {
       var start: UnsafeRawPointer?
       var count = 0
-      try check(sd_bus_message_read_array(pointer, Self.code("y"), &start, &count))
+      try check(systemd.sd_bus_message_read_array(pointer, Self.code("y"), &start, &count))
       try budget.spend(bytes: count)
       return .bytes([UInt8](UnsafeRawBufferPointer(start: start, count: count)))
     }
@@ -186,7 +187,7 @@ struct DBusMessage {
 
   private func entry(_ budget: inout Budget, _ depth: Int) throws(DBusError) -> DBusValue.Entry? {
     var type: CChar = 0
-    if try check(sd_bus_message_peek_type(pointer, &type, nil)) == 0 { return nil }
+    if try check(systemd.sd_bus_message_peek_type(pointer, &type, nil)) == 0 { return nil }
     var pair: DBusValue.Entry?
     try enter("e") { () throws(DBusError) in
       guard let key = try next(&budget, depth: depth), let value = try next(&budget, depth: depth) else {
@@ -200,24 +201,24 @@ struct DBusMessage {
   private func enter(_ type: Unicode.Scalar, _ body: () throws(DBusError) -> Void) throws(DBusError) {
     var found: CChar = 0
     var contents: UnsafePointer<CChar>?
-    try check(sd_bus_message_peek_type(pointer, &found, &contents))
+    try check(systemd.sd_bus_message_peek_type(pointer, &found, &contents))
     if found != Self.code(type) { throw .malformed }
-    try check(sd_bus_message_enter_container(pointer, found, contents))
+    try check(systemd.sd_bus_message_enter_container(pointer, found, contents))
     try body()
-    try check(sd_bus_message_exit_container(pointer))
+    try check(systemd.sd_bus_message_exit_container(pointer))
   }
 
   private func number<Number: BitwiseCopyable & ExpressibleByIntegerLiteral>(
     _ type: Unicode.Scalar
   ) throws(DBusError) -> Number {
     var value: Number = 0
-    try check(withUnsafeMutablePointer(to: &value) { sd_bus_message_read_basic(pointer, Self.code(type), $0) })
+    try check(withUnsafeMutablePointer(to: &value) { systemd.sd_bus_message_read_basic(pointer, Self.code(type), $0) })
     return value
   }
 
   private func string(_ type: Unicode.Scalar, _ budget: inout Budget) throws(DBusError) -> String {
     var text: UnsafePointer<CChar>?
-    try check(withUnsafeMutablePointer(to: &text) { sd_bus_message_read_basic(pointer, Self.code(type), $0) })
+    try check(withUnsafeMutablePointer(to: &text) { systemd.sd_bus_message_read_basic(pointer, Self.code(type), $0) })
     guard let text else { throw .malformed }
     try budget.spend(bytes: strlen(text))
     return String(cString: text)

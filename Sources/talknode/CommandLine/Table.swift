@@ -4,11 +4,12 @@ enum Table {
     [
       RunCommand.verb, PairCommand.verb, StatusCommand.verb,
       GatewaysCommand.list, GatewaysCommand.use, GatewaysCommand.forget,
-      InvokeCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
+      CameraCommand.list, CameraCommand.snap, CameraCommand.clip,
+      InvokeCommand.verb, LocationCommand.verb, ListenCommand.verb, PushToTalkCommand.hush,
       CapabilitiesCommand.list, CapabilitiesCommand.enable, CapabilitiesCommand.disable,
-      IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
+      HealthCommand.verb, IdentityCommand.verb, GatewayConfigCommand.verb, AuditCommand.verb, DoctorCommand.verb,
       ConfigCommand.show, ConfigCommand.sample,
-      DemoCommand.verb, DevGatewayCommand.verb, CompletionsCommand.verb, ManualCommand.verb, VersionCommand.verb,
-      HelpCommand.verb,
+      DemoCommand.verb, DevGatewayCommand.verb, DevRecognizerCommand.verb, CompletionsCommand.verb, ManualCommand.verb,
+      VersionCommand.verb, HelpCommand.verb,
     ] + PushToTalkCommand.verbs + [BindCommand.verb] + AudioCommand.verbs
 }

@@ -43,17 +43,32 @@ enum CapabilitiesCommand {
     let switches = SwitchStore(path: context.instance.switches)
     let loop = context.loop()
     defer { loop.stop() }
-    let row = try find(arguments[0]!, in: context.capabilities(switches, loop))
+    let before = context.capabilities(switches, loop)
+    let row = try find(arguments[0]!, in: before)
     var status: NodeStatus?
     if let client = try await context.daemon(loop) {
       status = NodeStatus(json: try await client.call(.turn(capability: row.name, on: on)))
     } else {
       try context.instance.makeFolder()
-      do { try switches.set(row.name, enabled: on) } catch {
-        throw Failure("STATE_UNUSABLE", error.summary, remedy: error.remedy, exit: .ioError)
+      let services = context.services(loop)
+      let modules = Modules.all(Settings(), services)
+      let failure: SwitchStore.Failure?
+      do throws(SwitchStore.Failure) {
+        _ = try await modules.turn(row.name, on: on, in: switches)
+        failure = nil
+      } catch {
+        failure = error
       }
+      if !on { for module in modules where module.has(switch: row.name) { await module.forget() } }
+      await services.close()
+      if let failure { throw Failure("STATE_UNUSABLE", failure.summary, remedy: failure.remedy, exit: .ioError) }
     }
     terminal.note(on ? "\(row.name) is on. \(row.allows)" : "\(row.name) is off.")
+    switches.reload()
+    let after = context.capabilities(switches, loop)
+    for (old, new) in zip(before, after) where old.isEnabled != new.isEnabled && new.name != row.name {
+      terminal.note(new.isEnabled ? "\(new.name) is on, too. \(new.allows)" : "\(new.name) is off, too.")
+    }
     for line in consequences(status, row) { terminal.note(line) }
     if context.wantsJSON {
       terminal.print(

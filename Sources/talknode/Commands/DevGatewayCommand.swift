@@ -10,11 +10,15 @@ enum DevGatewayCommand {
     "allow", value: "CMD,…", "commands that agents may call, beyond a Linux node's defaults")
   private static let deny = Option("deny", value: "CMD,…", "commands that agents may not call")
   private static let noAutoApprove = Option("no-auto-approve", "ask for approval also from this machine")
+  private static let talk = Option(
+    "talk", "offer transcription, by a recogniser's process on this machine, and a voice")
+  private static let sentences = Option(
+    "sentences", value: "FILE", "with --talk: what is understood, a sentence a line (without: free dictation)")
   private static let protocol3 = Option("protocol3", "behave as a gateway of before May 2026")
 
   static let verb = Verb(
     "dev-gateway", "a gateway on loopback to try nodes against, until stopped",
-    options: [port, token, tls, allow, deny, noAutoApprove, protocol3, .json],
+    options: [port, token, tls, allow, deny, noAutoApprove, talk, sentences, protocol3, .json],
     notes: [
       """
       A test double with the real wire: handshake, device proof, the three approvals, command policy, setup codes, chat. It listens on \
@@ -35,6 +39,12 @@ enum DevGatewayCommand {
     program.deny = names(arguments[deny])
     program.autoApprove = !arguments.has(noAutoApprove)
     program.protocol3 = arguments.has(protocol3)
+    if arguments.has(talk) {
+      program.talk.recogniser = try DevRecognizerCommand.command(sentences: arguments[sentences])
+      program.talk.voice = .flite()
+    } else if arguments.has(sentences) {
+      throw .usage("--sentences belongs to --talk.")
+    }
     program.printsJSON = arguments.has(.json)
     let loop = EventLoop(name: "io")
     defer { loop.stop() }

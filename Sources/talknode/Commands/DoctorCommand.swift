@@ -44,11 +44,13 @@ enum DoctorCommand {
     findings += state(context.instance)
     let layers = LayeredSettings(from: context.sources)
     var modules: [ModuleState]?
+    var transcribers: [JSON]?
     do throws(Failure) {
       if let client = try await context.daemon(loop) {
         // The daemon knows better: it may run in another session, with another bus and other rights.
         let status = NodeStatus(json: try await client.call(.status))
         modules = try await client.call(.availability).array?.compactMap(ModuleState.init(json:))
+        transcribers = try? await client.call(.talk(.transcribers), timeout: .seconds(30)).array
         if let status { findings += link(status) + triggers(status) }
       } else {
         findings.append(
@@ -63,9 +65,16 @@ enum DoctorCommand {
     } else {
       let services = context.services(loop, settings: layers.settings)
       states = await ModuleState.all(Modules.all(layers.settings, services))
+      transcribers = await services.talk.transcriberFindings().map(\.json)
+      await services.talk.close()
       await services.close()
     }
+    let located = context.services(loop, settings: layers.settings)
+    findings += await location(located.locator)
+    await located.close()
+    findings += Self.transcribers(transcribers ?? [])
     findings += capabilities(states, context.capabilities(SwitchStore(path: context.instance.switches), loop))
+    findings += await cameras(layers.settings, loop)
     if context.wantsJSON {
       terminal.print(["findings": .array(findings.map(\.json))])
     } else {
@@ -156,6 +165,22 @@ enum DoctorCommand {
       findings.append(
         Finding(
           .note, command.command, "The gateway withholds it (\(command.reason.rawValue)).", remedy: command.remedy))
+    }
+    return findings
+  }
+
+  /// Who turns speech into text: the first that can, and what it is good for. The others stand by, or say what they lack.
+  static func transcribers(_ found: [JSON]) -> [Finding] {
+    let used = found.firstIndex { $0["ready"]?.bool == true }
+    var findings = found.enumerated().map { index, one in
+      let name = "transcriber \(one["name"]?.string ?? "")"
+      let detail = one["detail"]?.string ?? ""
+      if index == used { return Finding(.ok, name, "is used: \(detail)") }
+      if one["ready"]?.bool == true { return Finding(.ok, name, "stands by: \(detail)") }
+      return Finding(used == nil ? .note : .ok, name, "can't be used: \(detail)", remedy: one["remedy"]?.string)
+    }
+    if used == nil {
+      findings.append(Finding(.note, "transcriber", "Nobody can turn speech into text: what is said is kept as sound."))
     }
     return findings
   }

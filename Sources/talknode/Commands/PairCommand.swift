@@ -32,9 +32,13 @@ enum PairCommand {
     if let client = try await context.daemon(loop) {
       _ = try await client.call(.use(gateway: record.id))
       if arguments.has(noWait) { return .ok }
-      var wait = Wait(context)
-      try await client.follow { status throws(Failure) in try wait.goesOn(NodeStatus(json: status)) }
-      return try wait.end()
+      return try await completing(record, context) { () async throws(Failure) in
+        try await follow(client, context)
+      } again: { () async throws(Failure) in
+        guard let client = try await context.daemon(loop) else { throw Wait.daemonLost }
+        _ = try await client.call(.use(gateway: record.id))
+        return try await follow(client, context)
+      }
     }
     if arguments.has(noWait) {
       terminal.note("It is connected to when talknode runs: systemctl --user enable --now talknode")
@@ -44,11 +48,14 @@ enum PairCommand {
     let daemon = try Daemon(context, settings: settings, loop: loop)
     await daemon.start()
     let work = Task { () -> Result<ExitStatus, Failure> in
-      var wait = Wait(context)
       do throws(Failure) {
-        for await status in await daemon.node.statuses() { if try !wait.goesOn(status) { break } }
-        if Task.isCancelled { return .success(.interrupted) }
-        return .success(try wait.end())
+        return .success(
+          try await completing(record, context) { () async throws(Failure) in
+            try await follow(daemon.node, context)
+          } again: { () async throws(Failure) in
+            try await daemon.node.use(record.id)
+            return try await follow(daemon.node, context)
+          })
       } catch {
         return .failure(error)
       }
@@ -66,6 +73,39 @@ enum PairCommand {
         ? "Now let it run: systemctl --user enable --now talknode   (or in this terminal: talknode run)"
         : "The gateway is remembered. It is asked again when talknode runs: talknode run")
     return status
+  }
+
+  private static func follow(_ client: ControlClient, _ context: Context) async throws(Failure) -> ExitStatus {
+    var wait = Wait(context)
+    try await client.follow { status throws(Failure) in try wait.goesOn(NodeStatus(json: status)) }
+    return try wait.end()
+  }
+
+  private static func follow(_ node: Node, _ context: Context) async throws(Failure) -> ExitStatus {
+    var wait = Wait(context)
+    for await status in await node.statuses() { if try !wait.goesOn(status) { break } }
+    if Task.isCancelled { return .interrupted }
+    return try wait.end()
+  }
+
+  /// Waits; and when the gateway lets the device in as a node only (a node code), asks the person for the gateway's token, which the
+  /// operator half needs once, and waits `again`.
+  private static func completing(
+    _ record: GatewayRecord, _ context: Context, wait: () async throws(Failure) -> ExitStatus,
+    again: () async throws(Failure) -> ExitStatus
+  ) async throws(Failure) -> ExitStatus {
+    do throws(Failure) { return try await wait() } catch {
+      guard error.code == ConnectVerdict.operatorCredentialMissing, !context.wantsJSON else { throw error }
+      let question = "\(error.summary)\nThe gateway's token (Enter: go on without): "
+      guard let token = await SecretPrompt.ask(question, context.terminal) else { throw error }
+      do throws(LinkError) {
+        let registry = GatewayRegistry(state: try StateFolder(path: context.instance.state))
+        try await registry.updateCredentials(of: record.id) { $0.sharedToken = token }
+      } catch {
+        throw Failure(error)
+      }
+      return try await again()
+    }
   }
 
   /// Reads what was given, settles route and certificate, and writes the gateway down as the active one.
@@ -136,7 +176,11 @@ private struct Wait {
 
   func end() throws(Failure) -> ExitStatus {
     if progress.isComplete { return .ok }
-    throw Failure(
+    throw Self.daemonLost
+  }
+
+  static var daemonLost: Failure {
+    Failure(
       "DAEMON_LOST", "talknode ended while the approvals were awaited.", remedy: "talknode run", exit: .temporary)
   }
 }

@@ -73,7 +73,7 @@ enum PushToTalkCommand {
       case nil: "listening"
       case "queued": words ?? ""
       case "offline": "\(words ?? "")\nThe gateway can't be reached: it is kept. Send it: talknode ptt resend"
-      case "empty": "nothing was heard"
+      case "empty": answer["trouble"]?.string ?? "nothing was heard"
       case "cancelled": "forgotten"
       case "idle": "nothing was open"
       case "busy": "another capture is open"
@@ -103,7 +103,8 @@ enum PushToTalkCommand {
       terminal.print(kept)
     } else if let all = kept.array, !all.isEmpty {
       for note in all {
-        terminal.print("\(WallClock.iso8601(note["atMs"]?.int ?? 0))  \(note["text"]?.string ?? "")")
+        let text = note["sound"]?.string.map { "(not understood; the sound is in \($0))" } ?? note["text"]?.string
+        terminal.print("\(WallClock.iso8601(note["atMs"]?.int ?? 0))  \(text ?? "")")
       }
     } else {
       terminal.print("nothing waits: all that was said has reached the agent")

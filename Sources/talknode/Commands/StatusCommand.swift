@@ -57,6 +57,13 @@ enum StatusCommand {
     add("gateway", "\(link.url)" + (link.serverVersion.map { "  (OpenClaw \($0))" } ?? ""))
     add("node", socket(link.node, nowMs, terminal))
     add("operator", socket(link.operator, nowMs, terminal))
+    switch status.talkPath {
+    case .full: break
+    case .reduced:
+      let missing = link.missing.first { $0.kind == .operator }.map { "; it lacks \($0.what)" } ?? ""
+      add("talking", "by the node connection alone: this machine recognises and speaks" + missing)
+    case .none: add("talking", "what is said is kept until a gateway is connected (talknode ptt last)")
+    }
     for approval in link.missing {
       add("missing", "\(terminal.styled(approval.what, .warning)), for \(span(nowMs - approval.sinceMs))")
       add("", "on the gateway host: \(approval.command)")

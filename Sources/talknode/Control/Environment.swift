@@ -39,6 +39,8 @@ struct Environment: Sendable {
   var configurationFolder: String { folder("XDG_CONFIG_HOME", below: ".config") + "/talknode" }
   /// `$XDG_STATE_HOME/talknode`
   var stateFolder: String { folder("XDG_STATE_HOME", below: ".local/state") + "/talknode" }
+  /// `$XDG_DATA_HOME/talknode`
+  var dataFolder: String { folder("XDG_DATA_HOME", below: ".local/share") + "/talknode" }
   /// `$XDG_RUNTIME_DIR/talknode`; nil without one: root, ssh without a login session, CI.
   var runtimeFolder: String? {
     guard let value = self["XDG_RUNTIME_DIR"], value.hasPrefix("/") else { return nil }

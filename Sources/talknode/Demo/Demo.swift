@@ -59,6 +59,7 @@ struct Demo: Sendable {
       await node.stop()
       await gateway.stop()
     }
+    await stage.enter(node, gateway)
     let url = await gateway.url
     tell(.gateway(url))
     try await introduce(node, to: gateway)
@@ -95,7 +96,7 @@ struct Demo: Sendable {
   }
 
   private func startGateway(_ modules: [any CapabilityModule]) async throws(Failure) -> DevGateway {
-    var options = DevGateway.Options()
+    var options = await stage.gatewayOptions
     options.autoApprove = false
     options.allow = modules.flatMap(\.commands).filter { $0.gatewayDefault != .allowed }.map(\.name)
     let gateway = DevGateway(options: options, loop: loop)
@@ -184,6 +185,7 @@ struct Demo: Sendable {
         remedy: remedy, milliseconds: began.map { (Monotonic.now() - $0).milliseconds } ?? 0)
     }
     if let skip { return outcome(.skipped, skip.reason, remedy: skip.remedy) }
+    await step.before()
     let began = Monotonic.now()
     let meanwhile = Task { await step.meanwhile() }
     defer { meanwhile.cancel() }
@@ -201,6 +203,9 @@ struct Demo: Sendable {
         return outcome(.failed, error.sentence, since: began)
       }
     } catch {
+      if let lack = step.lacks.first(where: { error.message.contains($0) }) {
+        return outcome(.skipped, error.message.replacing("\(lack): ", with: ""), since: began)
+      }
       // What this machine lacks is no failure of the program; the same error from a module that says it is ready is one.
       if case .absent(let reason, let remedy) = await module.availability() {
         return outcome(.skipped, reason, remedy: remedy, since: began)

@@ -1,4 +1,5 @@
 import Configuration
+import DevGateway
 import GatewayProtocol
 import NodeKit
 
@@ -27,18 +28,24 @@ struct DemoStep: Sendable {
   let source: Source
   /// Looks at the payload and says in a few words what came back; throws what is wrong with it.
   let describe: @Sendable (JSON) async throws(Flaw) -> String
+  /// What is made ready before the command runs.
+  let before: @Sendable () async -> Void
+  /// Refusals that say what this machine's device has not got: the step is skipped with them.
+  let lacks: Set<String>
   /// What happens at this machine while the command runs: somebody speaks, something moves.
   let meanwhile: @Sendable () async -> Void
 
   init(
-    _ command: String, params: JSON = [:], source: Source = .machine,
+    _ command: String, params: JSON = [:], source: Source = .machine, lacks: Set<String> = [],
     describe: @escaping @Sendable (JSON) async throws(Flaw) -> String = { payload in DemoStep.short(payload) },
-    meanwhile: @escaping @Sendable () async -> Void = {}
+    before: @escaping @Sendable () async -> Void = {}, meanwhile: @escaping @Sendable () async -> Void = {}
   ) {
     self.command = command
     self.params = params
     self.source = source
+    self.lacks = lacks
     self.describe = describe
+    self.before = before
     self.meanwhile = meanwhile
   }
 
@@ -71,6 +78,11 @@ actor Stage {
   nonisolated let environment: Environment
   /// What the demo's node runs with; demonstrations may change it while they prepare.
   private(set) var settings: Settings
+  /// What the demo's gateway is made with; demonstrations may change it while they prepare.
+  private(set) var gatewayOptions = DevGateway.Options()
+  /// The two sides, once they are there.
+  private(set) var node: Node?
+  private(set) var gateway: DevGateway?
   private var endings: [@Sendable () async -> Void] = []
 
   init(folder: String, out: String?, isLive: Bool, environment: Environment, settings: Settings) {
@@ -82,6 +94,11 @@ actor Stage {
   }
 
   func configure(_ change: @Sendable (inout Settings) -> Void) { change(&settings) }
+  func configureGateway(_ change: @Sendable (inout DevGateway.Options) -> Void) { change(&gatewayOptions) }
+  func enter(_ node: Node, _ gateway: DevGateway) {
+    self.node = node
+    self.gateway = gateway
+  }
   func atEnd(_ ending: @escaping @Sendable () async -> Void) { endings.append(ending) }
 
   /// Ends what was started, the last first.

@@ -7,7 +7,6 @@ import System
 ///
 ///     talknode-check-speech grammar SAMPLES               pocketsphinx on the bundled questions, at 16 kHz and through a telephone
 ///     talknode-check-speech command COMMANDS DICTATION WORD...   the command transcriber on flite's voices
-///     talknode-check-speech synthesis [COUNT]             first audio, cancel, and memory after COUNT utterances
 @main struct Check {
   static func main() async {
     let arguments = Array(CommandLine.arguments.dropFirst())
@@ -18,10 +17,8 @@ import System
         let check = CommandCheck(
           commands: arguments[1], dictation: arguments[2], command: Array(arguments[3...]))
         exit(try await check.run() ? 0 : 1)
-      case "synthesis":
-        exit(try await SynthesisCheck(count: arguments.count > 1 ? Int(arguments[1]) ?? 5_000 : 5_000).run() ? 0 : 1)
       default:
-        print("usage: talknode-check-speech grammar SAMPLES | command COMMANDS DICTATION WORD... | synthesis [COUNT]")
+        print("usage: talknode-check-speech grammar SAMPLES | command COMMANDS DICTATION WORD...")
         exit(64)
       }
     } catch {

@@ -1,0 +1,52 @@
+/// Stretches of time that do not touch, ascending; milliseconds, ends left out.
+struct Intervals: Sendable, Equatable {
+  private(set) var ranges: [Range<Int64>] = []
+
+  init() {}
+
+  /// The union of any stretches.
+  init(_ stretches: some Sequence<Range<Int64>>) {
+    for stretch in stretches.sorted(by: { $0.lowerBound < $1.lowerBound }) where !stretch.isEmpty {
+      if let last = ranges.last, stretch.lowerBound <= last.upperBound {
+        ranges[ranges.count - 1] = last.lowerBound..<max(last.upperBound, stretch.upperBound)
+      } else {
+        ranges.append(stretch)
+      }
+    }
+  }
+
+  var length: Int64 { ranges.reduce(0) { $0 + $1.upperBound - $1.lowerBound } }
+  var isEmpty: Bool { ranges.isEmpty }
+
+  func union(_ other: Intervals) -> Intervals { Intervals(ranges + other.ranges) }
+
+  /// How much of a stretch lies in here.
+  func overlap(_ stretch: Range<Int64>) -> Int64 {
+    var low = 0
+    var high = ranges.count
+    while low < high {
+      let middle = (low + high) / 2
+      if ranges[middle].upperBound <= stretch.lowerBound { low = middle + 1 } else { high = middle }
+    }
+    var length: Int64 = 0
+    while low < ranges.count, ranges[low].lowerBound < stretch.upperBound {
+      length += min(ranges[low].upperBound, stretch.upperBound) - max(ranges[low].lowerBound, stretch.lowerBound)
+      low += 1
+    }
+    return length
+  }
+}
+
+extension Intervals {
+  /// What of a stretch does not lie in here.
+  func gaps(in stretch: Range<Int64>) -> [Range<Int64>] {
+    var gaps: [Range<Int64>] = []
+    var at = stretch.lowerBound
+    for range in ranges where range.upperBound > stretch.lowerBound && range.lowerBound < stretch.upperBound {
+      if range.lowerBound > at { gaps.append(at..<range.lowerBound) }
+      at = max(at, range.upperBound)
+    }
+    if at < stretch.upperBound { gaps.append(at..<stretch.upperBound) }
+    return gaps
+  }
+}

@@ -1,0 +1,109 @@
+import CV4L2
+import Glibc
+import System
+import Testing
+
+@testable import Camera
+
+/// The guest's cameras: three of vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
+enum GuestCamera {
+  /// Runs a program; its output. An error for one that fails.
+  @discardableResult
+  static func run(_ program: String, _ arguments: String..., loop: EventLoop) async throws -> [UInt8] {
+    let process = try await Subprocess.start(Subprocess.Command(program, arguments), loop: loop)
+    await process.closeInput()
+    var output: [UInt8] = []
+    while let piece = await process.read(1 << 20) { output += piece }
+    let exit = await process.waitForExit()
+    guard exit.isSuccess else {
+      let errors = await process.errorOutput
+      throw CameraError(.refused, "\(program) \(arguments.joined(separator: " ")): \(exit.inWords): \(errors)")
+    }
+    return output
+  }
+
+  /// Sets controls: `disconnect=1`.
+  static func control(_ node: String, _ settings: String..., loop: EventLoop) async throws {
+    for setting in settings { try await run("v4l2-ctl", "-d", node, "-c", setting, loop: loop) }
+  }
+
+  /// The nth of vivid's cameras, drawing a still picture without text.
+  static func vivid(_ index: Int, _ cameras: Cameras) async throws -> CameraDevice {
+    let found = try await cameras.find().devices.filter { device in
+      if case .v4l2(_, "vivid") = device.origin { true } else { false }
+    }
+    let device = try #require(found.indices.contains(index) ? found[index] : nil, "vivid is not there")
+    try await control(
+      device.node!, "test_pattern=0", "osd_text_mode=2", "horizontal_movement=3", "vertical_movement=3",
+      "percentage_of_dropped_buffers=0", loop: cameras.loop)
+    return device
+  }
+
+  /// What the fixed pattern looks like as `v4l2-ctl` reads it: the bytes of one frame.
+  static func reference(_ device: CameraDevice, _ format: FrameFormat, loop: EventLoop) async throws -> [UInt8] {
+    let file = "/tmp/reference-\(getpid()).raw"
+    defer { unlink(file) }
+    try await run(
+      "v4l2-ctl", "-d", device.node!,
+      "--set-fmt-video=width=\(format.size.width),height=\(format.size.height),pixelformat=\(format.pixels.padded)",
+      "--stream-mmap", "--stream-count=1", "--stream-to=\(file)", loop: loop)
+    return try Files.read(file, limit: 64 << 20)
+  }
+}
+
+extension PixelFormat {
+  /// Four characters, spaces and all, as v4l2-ctl wants them.
+  var padded: String { description + String(repeating: " ", count: 4 - description.count) }
+
+  /// What ffmpeg calls it; nil when it does not have it.
+  var ffmpeg: String? {
+    let names = [
+      "YUYV": "yuyv422", "UYVY": "uyvy422", "YVYU": "yvyu422", "NV12": "nv12", "NV21": "nv21", "NV16": "nv16",
+      "YU12": "yuv420p", "RGB3": "rgb24", "BGR3": "bgr24", "GREY": "gray", "RGBP": "rgb565le", "RGBO": "rgb555le",
+      "RGB4": "0rgb", "BGR4": "bgr0", "XR24": "bgr0", "AR24": "bgr0", "BX24": "0rgb", "BA24": "0rgb",
+      "BA81": "bayer_bggr8", "GBRG": "bayer_gbrg8", "GRBG": "bayer_grbg8", "RGGB": "bayer_rggb8",
+    ]
+    return names[description]
+  }
+}
+
+/// Writes JPEGs to a v4l2loopback device, as a camera that shows them.
+final class Feeder: Sendable {
+  static let node = "/dev/video40"
+  private let flag = StopFlag()
+  private let isOver = Lock(false)
+
+  /// Shows `frames` in turn, again and again.
+  init(_ frames: [[UInt8]], size: Size, rate: Double = 15) throws {
+    let descriptor = open(Self.node, O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemError("open \(Self.node)", code: errno) }
+    var format = v4l2_format()
+    format.type = V4L2_BUF_TYPE_VIDEO_OUTPUT.rawValue
+    format.fmt.pix.width = UInt32(size.width)
+    format.fmt.pix.height = UInt32(size.height)
+    format.fmt.pix.pixelformat = PixelFormat.mjpeg.rawValue
+    format.fmt.pix.field = V4L2_FIELD_NONE.rawValue
+    format.fmt.pix.sizeimage = 4 << 20
+    let code = cv4l2_s_fmt(descriptor, &format)
+    guard code == 0 else {
+      close(descriptor)
+      throw SystemError("set the format of \(Self.node)", code: -code)
+    }
+    let isStarted = startThread(name: "feeder") { [flag, isOver] in
+      var index = 0
+      while !flag.sleep(.nanoseconds(Int64(1e9 / rate))) {
+        let frame = frames[index % frames.count]
+        _ = write(descriptor, frame, frame.count)
+        index += 1
+      }
+      close(descriptor)
+      isOver.withLock { $0 = true }
+    }
+    #expect(isStarted)
+  }
+
+  func end() async {
+    flag.raise()
+    while !isOver.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(2)) }
+  }
+}

@@ -1,0 +1,366 @@
+import Glibc
+import System
+import TestSupport
+import Testing
+
+@testable import Camera
+
+/// Real V4L2 drivers, in the guest. One after the other: there are only so many cameras.
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+struct VividTests {
+  private func bed() -> (Cameras, EventLoop) {
+    let loop = EventLoop(name: "guest")
+    return (Cameras(settings: CameraSettings(), loop: loop), loop)
+  }
+
+  @Test("of all the nodes only the cameras are listed: no outputs, no metadata, no loopback that nobody feeds")
+  func list() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let found = try await cameras.find()
+    let nodes = Files.list("/dev").filter { $0.hasPrefix("video") }
+    #expect(nodes.count > found.devices.count)
+    #expect(found.denied.isEmpty && found.needingLibcamera.isEmpty)
+    #expect(found.devices.count == 3)
+    for device in found.devices {
+      let node = try #require(device.node)
+      guard case .v4l2(_, "vivid") = device.origin else {
+        Issue.record("\(device) is not vivid's")
+        continue
+      }
+      let told = String(
+        decoding: try await GuestCamera.run("v4l2-ctl", "-d", node, "--info", loop: loop), as: UTF8.self)
+      let own = told.split(separator: "Device Caps").last ?? ""
+      #expect(own.contains("Video Capture") && !own.contains("Video Output"), "\(told)")
+    }
+    await cameras.close()
+  }
+
+  @Test("what is plugged in later is there without more ado, and gone when it is gone")
+  func hotPlug() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let frame = try Files.read(GuestSamples.path("whole.jpg"))
+    let feeder = try Feeder([frame], size: Size(320, 240))
+    #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
+    await feeder.end()
+    #expect(await eventually { (try? await cameras.device(Feeder.node)) == nil })
+    await cameras.close()
+  }
+
+  @Test("each format that vivid offers and we read is seen as v4l2-ctl and ffmpeg see it")
+  func formats() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(0, cameras)
+    let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
+    let readable = Set(offered).filter { FormatChoice.isReadable($0) }.sorted { $0.rawValue < $1.rawValue }
+    for pixels in PixelFormat.raw where pixels != .bgr24 { #expect(readable.contains(pixels), "vivid lacks \(pixels)") }
+    let library = try TurboJPEG.shared.get()
+    var rgbReference: [UInt8] = []
+    for pixels in [.rgb24] + readable.filter({ $0 != .rgb24 }) {
+      let frames = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [pixels]))
+      #expect(frames.format.pixels == pixels)
+      // Marked as damaged are only frames that vivid was told to damage.
+      let frame = try #require(try await frames.next())
+      #expect(!frame.isMarkedDamaged)
+      frames.end()
+      let reference = try await GuestCamera.reference(device, frame.format, loop: loop)
+      #expect(reference == frame.bytes, "\(frame.format): not v4l2-ctl's bytes")
+      let picture = try YUVPicture(raw: frame)
+      let rgb = try library.rgb(picture)
+      let expected: [UInt8]
+      // What ffmpeg does not have is held against the RGB of the same pattern, where edges are sharper.
+      let hasReference = pixels.ffmpeg != nil && frame.format.stride == tight(frame.format)
+      if hasReference { expected = try await ffmpeg(frame, as: pixels.ffmpeg!, loop) } else { expected = rgbReference }
+      if pixels == .rgb24 { rgbReference = expected }
+      let step = likeness(rgb, expected)
+      let inspected = try InspectedFrame(frame)
+      let jpeg = try Picture.make(of: inspected, Picture.Limits(width: 1600, quality: 0.9))
+      let seen = try library.rgb(library.decode(JPEGRepair(jpeg.bytes)))
+      let whole = likeness(seen, expected)
+      print("\(pixels): raw to RGB \(Int(step * 10) / 10) dB, JPEG \(Int(whole * 10) / 10) dB")
+      if pixels == .grey {
+        // ffmpeg takes grey for full range; V4L2's is the luma of its YUV formats. So against that.
+        let other = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [.yuyv]))
+        let luma = try YUVPicture(raw: try #require(try await other.next()))
+        other.end()
+        #expect(likeness(picture.planes[0].bytes, luma.planes[0].bytes) > 40)
+        continue
+      }
+      // A Bayer pattern's colours are guessed from the neighbours, by each program in its own way: at the bars' edges they differ.
+      let isBayer = ["BA81", "GBRG", "GRBG", "RGGB"].contains(pixels.description)
+      let least: Double = isBayer ? 25 : hasReference ? 40 : 28
+      #expect(step >= least, "\(pixels): \(step) dB")
+      #expect(whole >= min(least, 28), "\(pixels): \(whole) dB")
+    }
+    await cameras.close()
+  }
+
+  private func tight(_ format: FrameFormat) -> Int {
+    format.pixels.leastStride(width: format.size.width) ?? format.stride
+  }
+
+  private func ffmpeg(_ frame: Frame, as name: String, _ loop: EventLoop) async throws -> [UInt8] {
+    let file = "/tmp/frame-\(getpid()).raw"
+    defer { unlink(file) }
+    try Files.writeAtomically(frame.bytes, to: file)
+    return try await GuestCamera.run(
+      "ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", name, "-s",
+      "\(frame.size.width)x\(frame.size.height)", "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-", loop: loop)
+  }
+
+  @Test("a format that nobody reads falls through to the next")
+  func fallsThrough() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(0, cameras)
+    let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
+    let unread = try #require(offered.first { !FormatChoice.isReadable($0) }, "vivid offers nothing unusual")
+    let picture = try await cameras.snap(SnapRequest(device: device.id, delay: .zero, formats: [unread, .uyvy]))
+    #expect(picture.source.pixels == .uyvy)
+    let error = await failure { () throws(CameraError) in
+      try await cameras.snap(SnapRequest(device: device.id, formats: [unread]))
+    }
+    #expect(error?.code == .formatUnsupported)
+    await cameras.close()
+  }
+
+  @Test("times are the frames' own, on the monotonic clock")
+  func times() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(0, cameras)
+    let before = Monotonic.nanoseconds()
+    let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
+    var last: UInt64 = 0
+    for _ in 0..<5 {
+      let frame = try #require(try await frames.next())
+      #expect(frame.atNs > last && frame.atNs >= before && frame.atNs <= Monotonic.nanoseconds())
+      last = frame.atNs
+    }
+    frames.end()
+    await cameras.close()
+  }
+
+  @Test("two at once, and one while somebody films, share one opening")
+  func shared() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(0, cameras)
+    let film = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
+    let small = Picture.Limits(width: 160)
+    async let one = cameras.snap(SnapRequest(device: device.id, limits: small))
+    async let two = cameras.snap(SnapRequest(device: device.id, limits: small))
+    #expect(try await one.size.width == 160)
+    #expect(try await two.size.width == 160)
+    film.end()
+    await cameras.close()
+  }
+
+  // MARK: Trouble
+
+  @Test("a camera that another program holds is busy, and the program is named")
+  func busy() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(1, cameras)
+    let other = try await Subprocess.start(
+      Subprocess.Command("v4l2-ctl", ["-d", device.node!, "--stream-mmap", "--stream-count=100000"]), loop: loop)
+    var error: CameraError?
+    #expect(
+      await eventually {
+        error = await failure { () throws(CameraError) in
+          try await cameras.snap(SnapRequest(device: device.id, delay: .zero))
+        }
+        return error?.code == .busy
+      })
+    #expect(error?.summary.contains("v4l2-ctl (pid \(other.processID))") == true, "\(error?.summary ?? "")")
+    await other.end()
+    // And free again when it has gone.
+    #expect(
+      await eventually {
+        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero)))
+          != nil
+      })
+    await cameras.close()
+  }
+
+  @Test("a stream that can't be started is tried another way")
+  func streamon() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(1, cameras)
+    for error in ["inject_vidioc_streamon_error=1", "inject_vidioc_reqbufs_error=1"] {
+      try await GuestCamera.control(device.node!, error, loop: loop)
+      let picture = try await cameras.snap(
+        SnapRequest(device: device.id, limits: Picture.Limits(width: 320), delay: .zero))
+      #expect(picture.size.width == 320)
+    }
+    await cameras.close()
+  }
+
+  @Test("frames that the driver marks as damaged are passed over, and lost ones waited for")
+  func marked() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(1, cameras)
+    let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
+    _ = try await frames.next()
+    try await GuestCamera.control(device.node!, "inject_v4l2_buf_flag_error=1", loop: loop)
+    var isMarked = false
+    for _ in 0..<60 where !isMarked { isMarked = try await frames.next()?.isMarkedDamaged == true }
+    #expect(isMarked)
+    let picture = try await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160)))
+    #expect(picture.size.width == 160)
+    frames.end()
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=60", loop: loop)
+    let sparse = try await cameras.snap(
+      SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))
+    #expect(sparse.size.width == 160)
+    await cameras.close()
+  }
+
+  @Test("no frame for 3 s is an error, not a hang")
+  func starved() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(1, cameras)
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=100", loop: loop)
+    let error = await failure { () throws(CameraError) in
+      try await cameras.snap(SnapRequest(device: device.id, delay: .zero))
+    }
+    #expect(error?.code == .stuck)
+    try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=0", loop: loop)
+    #expect(
+      await eventually {
+        (try? await cameras.snap(SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero)))
+          != nil
+      })
+    await cameras.close()
+  }
+
+  @Test("a fatal error of the stream ends it with the reason, and the next picture is there again")
+  func fatal() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(1, cameras)
+    let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
+    _ = try await frames.next()
+    try await GuestCamera.control(device.node!, "inject_fatal_streaming_error=1", loop: loop)
+    let error = await failure { () throws(CameraError) in
+      while try await frames.next() != nil {}
+    }
+    #expect(
+      error?.code == .stuck && error?.summary.contains("stopped streaming") == true, "\(String(describing: error))")
+    let picture = try await cameras.snap(
+      SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))
+    #expect(picture.size.width == 160)
+    await cameras.close()
+  }
+
+  @Test("a camera without motors can't be turned")
+  func ptz() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    let device = try await GuestCamera.vivid(0, cameras)
+    #expect(await failure { () throws(CameraError) in try await cameras.ptz(of: device) }?.code == .ptzUnsupported)
+    await cameras.close()
+  }
+
+  @Test("pulled out in mid-capture, the reader is told at once; the camera is gone from then on")
+  func unplugged() async throws {
+    let (cameras, loop) = bed()
+    defer { loop.stop() }
+    // The last one: it does not come back.
+    let device = try await GuestCamera.vivid(2, cameras)
+    let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
+    _ = try await frames.next()
+    try await GuestCamera.control(device.node!, "disconnect=1", loop: loop)
+    let error = await failure { () throws(CameraError) in
+      while try await frames.next() != nil {}
+    }
+    #expect(error?.code == .unplugged, "\(String(describing: error))")
+    let after = await failure { () throws(CameraError) in try await cameras.snap(SnapRequest(device: device.id)) }
+    #expect(after?.code == .unplugged || after?.code == .unknownCamera, "\(String(describing: after))")
+    await cameras.close()
+  }
+}
+
+/// MJPEG as USB cameras send it, through v4l2loopback.
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+struct LoopbackTests {
+  @Test("a camera's own JPEG is passed on byte for byte; one without tables is completed; damage is passed over")
+  func mjpeg() async throws {
+    let loop = EventLoop(name: "guest")
+    defer { loop.stop() }
+    let whole = try Files.read(GuestSamples.path("whole.jpg"))
+    let bare = try Files.read(GuestSamples.path("no-tables.jpg"))
+    let cut = try Files.read(GuestSamples.path("truncated.jpg"))
+    for (frames, expected) in [([whole], whole), ([cut, bare], try JPEGRepair(bare).bytes)] {
+      let feeder = try Feeder(frames, size: Size(320, 240))
+      let cameras = Cameras(settings: CameraSettings(), loop: loop)
+      #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
+      let picture = try await cameras.snap(SnapRequest(device: Feeder.node, delay: .zero))
+      #expect(picture.isPassedThrough && picture.source.pixels == .mjpeg)
+      #expect(picture.bytes == expected)
+      await cameras.close()
+      await feeder.end()
+    }
+  }
+
+  @Test("a camera that lies about its size is believed by its pictures")
+  func lies() async throws {
+    let loop = EventLoop(name: "guest")
+    defer { loop.stop() }
+    let feeder = try Feeder([try Files.read(GuestSamples.path("whole.jpg"))], size: Size(640, 480))
+    let cameras = Cameras(settings: CameraSettings(), loop: loop)
+    #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
+    let picture = try await cameras.snap(SnapRequest(device: Feeder.node, delay: .zero))
+    #expect(picture.size == Size(320, 240) && picture.source.size == Size(640, 480))
+    await cameras.close()
+    await feeder.end()
+  }
+
+  @Test("a camera that only ever sends half a picture is an error")
+  func onlyDamaged() async throws {
+    let loop = EventLoop(name: "guest")
+    defer { loop.stop() }
+    let feeder = try Feeder([try Files.read(GuestSamples.path("truncated.jpg"))], size: Size(320, 240))
+    let cameras = Cameras(settings: CameraSettings(), loop: loop)
+    #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
+    let error = await failure { () throws(CameraError) in
+      try await cameras.snap(SnapRequest(device: Feeder.node, delay: .zero))
+    }
+    #expect(error?.code == .damaged)
+    await cameras.close()
+    await feeder.end()
+  }
+}
+
+enum GuestSamples {
+  static func path(_ name: String) -> String {
+    String(#filePath).split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/samples/camera/" + name
+  }
+}
+
+/// Waits for what a call throws; nil when it does not.
+func failure<Value>(of call: () async throws(CameraError) -> Value) async -> CameraError? {
+  do throws(CameraError) {
+    _ = try await call()
+    return nil
+  } catch {
+    return error
+  }
+}
+
+/// How like two pictures of a size are, in dB; 100 when they are the same.
+func likeness(_ left: [UInt8], _ right: [UInt8]) -> Double {
+  guard left.count == right.count, !left.isEmpty else { return 0 }
+  var sum = 0
+  for index in left.indices {
+    let difference = Int(left[index]) - Int(right[index])
+    sum += difference * difference
+  }
+  return sum == 0 ? 100 : 10 * log10(255 * 255 * Double(left.count) / Double(sum))
+}
