@@ -59,8 +59,7 @@ import Testing
   }
 
   private func with(
-    input: String = "microphone", settings: String = "", environment: [String: String] = [:],
-    _ body: @escaping (Bed, PrivateSoundServer) async throws -> Void
+    input: String = "microphone", _ body: @escaping (Bed, PrivateSoundServer) async throws -> Void
   ) async throws {
     try await Bed.with { bed in
       let server = try PrivateSoundServer(folder: bed.folder("sound"))
@@ -77,9 +76,8 @@ import Testing
         transcriber = "command"
         command = ["/bin/sh", "-c", "test -s \\"$0\\" && echo hello there", "{wav}"]
         speak_answers = false
-        \(settings)
         """)
-      try await bed.withDaemon(environment: environment) { _ in
+      try await bed.withDaemon { _ in
         try #require(try await bed.becomesReady())
         try await body(bed, server)
       }
@@ -197,38 +195,6 @@ import Testing
       #expect(await eventually(within: .seconds(60)) { ear.tones == [220] }, "\(ear.tones)")
       await ear.end()
       #expect(try await bed.status()["talk"] == "idle")
-    }
-  }
-
-  @Test("a notification shows what goes on, is replaced as it does, and is taken back in the end")
-  func notification() async throws {
-    try await PrivateBus.with { bus in
-      let desktop = try await bus.connect()
-      let shown = Lock<[(title: String, replaces: Int64)]>([])
-      let closed = Lock<[Int64]>([])
-      _ = try await desktop.export("/org/freedesktop/Notifications") { call throws(DBusError) in
-        switch call.member {
-        case "GetCapabilities": return [.strings([])]
-        case "Notify":
-          shown.withLock { $0.append((call.arguments[3].text ?? "", call.arguments[1].int ?? 0)) }
-          return [.uint32(7)]
-        case "CloseNotification":
-          closed.withLock { $0.append(call.arguments.first?.int ?? 0) }
-          return []
-        default: throw DBusError("org.freedesktop.DBus.Error.UnknownMethod", call.member)
-        }
-      }
-      try await desktop.requestName("org.freedesktop.Notifications")
-      func talk(_ bed: Bed, _ server: PrivateSoundServer) async throws {
-        #expect(try await bed.run(["ptt", "start"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(60)) { shown.withLock { $0.map(\.title) } == ["Listening"] })
-        #expect(try await bed.run(["ptt", "stop"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(60)) { closed.withLock { $0 } == [7] })
-        let all = shown.withLock { $0 }
-        #expect(all.map(\.replaces) == [0] + all.dropFirst().map { _ in 7 })
-      }
-      try await with(
-        settings: "notification = true", environment: ["DBUS_SESSION_BUS_ADDRESS": bus.addressText], talk)
     }
   }
 }
