@@ -53,10 +53,10 @@ test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys 
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@Tests/Guest/test
 
-# espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
 	Tests/Speech/test-speech
 
+# espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done

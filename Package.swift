@@ -132,9 +132,6 @@ let package = Package(
       [
         "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System", "TestSupport",
-        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
-        "System",
-        "TestSupport",
       ]),
     tests("EncoderTests", ["Camera", "EncoderProtocol", "System", "TestSupport"]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
