@@ -76,7 +76,7 @@ install: $(RELEASE) ## install program, user unit, manual, completions and sampl
 	install -D -m 755 $(ENCODER) "$(DESTDIR)$(PREFIX)/libexec/talknode/talknode-encoder"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
-	cp -r samples/speech samples/location "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
+	cp -r samples/speech samples/location samples/health "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg
 	install -d "$(DESTDIR)$(UNIT_DIR)"
 	sed 's|@bindir@|$(PREFIX)/bin|' config/talknode.service > "$(DESTDIR)$(UNIT_DIR)/talknode.service"

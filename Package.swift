@@ -147,7 +147,6 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
       name: "talknode-fuzz",
-      dependencies: ["EncoderProtocol", "GatewayClient", "GatewayProtocol", "Transport", "Configuration", "System"],
       dependencies: [
         "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
         "Transport", "Configuration", "System",
@@ -163,9 +162,7 @@ if Context.environment["TALKNODE_BENCH"] != nil {
       dependencies: [
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
         "Audio",
-        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
-        "CTurboJPEG",
-        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -114,11 +114,10 @@ public struct DayReckoning: Sendable {
     add(bySource)
   }
 
-  /// The part of a record that can have happened: nothing of it later than the window's end, which is now for today. A moment lasts a
-  /// millisecond.
+  /// The part of a record that can have happened: nothing of it later than now, all that it counts before. A moment lasts a millisecond.
   private func range(_ record: HealthRecord) -> Range<Int64> {
     let end = max(record.end, record.start + 1)
-    return record.start..<max(record.start + 1, min(end, max(window.end, record.start + 1)))
+    return record.start..<max(record.start + 1, min(end, window.now))
   }
 
   /// Counters since midnight as steps between two readings.
@@ -140,7 +139,8 @@ public struct DayReckoning: Sendable {
         // A counter that falls has begun again.
         let steps = reading.value >= value ? reading.value - value : reading.value
         if steps > 0, time < window.end {
-          found[key.source, default: []].append(Stretch(range: time..<min(reading.end, window.end), steps: steps))
+          found[key.source, default: []].append(
+            Stretch(range: time..<max(time + 1, min(reading.end, window.now)), steps: steps))
         }
         time = reading.end
         value = reading.value
@@ -278,10 +278,14 @@ public struct DayReckoning: Sendable {
     if all.isEmpty { return }
     var taken: [HealthRecord] = []
     for record in all.sorted(by: { $0.source == $1.source ? DayReckoning.isBefore($0, $1) : $0.source < $1.source }) {
-      let twin = taken.first { other in
-        let common = min(record.end, other.end) - max(record.start, other.start)
-        return other.source != record.source && common * 2 > min(record.end - record.start, other.end - other.start)
-      }
+      // So many are no person's, and looking for twins among them would take long.
+      let twin =
+        all.count > 1000
+        ? nil
+        : taken.first { other in
+          let common = min(record.end, other.end) - max(record.start, other.start)
+          return other.source != record.source && common * 2 > min(record.end - record.start, other.end - other.start)
+        }
       if let twin {
         explain("Workouts: one by \(source(record).name) is the same as one by \(source(twin).name).")
       } else {

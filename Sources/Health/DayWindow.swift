@@ -7,11 +7,14 @@ public struct DayWindow: Sendable, Equatable {
   public let start: Int64
   /// Left out.
   public let end: Int64
+  /// Nothing has happened after it.
+  public let now: Int64
 
   /// - Parameter now: in milliseconds since 1970; nothing counts that is later.
   public init(_ date: CivilDate, zone: ZoneRules, now: Int64) {
     self.date = date
     self.zone = zone
+    self.now = now
     start = zone.start(of: date) * 1000
     end = max(start, min(zone.start(of: date.adding(days: 1)) * 1000, now))
   }

@@ -22,7 +22,7 @@ public final class Gathering {
   /// All records that were of use for any day.
   public private(set) var seen = 0
 
-  public static let limit = 4_000_000
+  public static let limit = 2_000_000
   private static let remarkLimit = 24
   /// No device that counts steps is older.
   static let earliest: Int64 = 946_684_800_000
@@ -107,12 +107,14 @@ public final class Gathering {
   func leaveOut(_ reason: Reason, _ count: Int = 1) { leftOut[reason, default: 0] += count }
 
   func remark(_ kind: Remark.Kind, _ sentence: String) {
-    let remark = Remark(kind, sentence)
+    // What a file holds may be quoted in it: on one line.
+    let line = String(sentence.map { $0.isNewline || $0 < " " ? " " : $0 })
+    let remark = Remark(kind, line)
     if remarks.count < Gathering.remarkLimit, !remarks.contains(remark) { remarks.append(remark) }
   }
 
   /// What there is to be told, damage first.
-  func evidence(file: String, format: String) -> FileEvidence {
+  public func evidence(file: String, format: String) -> FileEvidence {
     let counts = leftOut.sorted { $0.key.rawValue < $1.key.rawValue }.map {
       Remark(.leftOut, "\($0.value) record\($0.value == 1 ? "" : "s") \($0.key.rawValue) left out.")
     }

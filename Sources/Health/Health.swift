@@ -49,7 +49,7 @@ public struct HealthError: Error, Sendable, Equatable, CustomStringConvertible {
   static let cancelled = HealthError(.cancelled, "Nobody waits for it any more.")
 
   public var description: String {
-    let where_ = [file.isEmpty ? nil : file, place].compactMap { $0 }.joined(separator: " ")
-    return (where_.isEmpty ? "" : where_ + ": ") + summary + (remedy.map { " \($0)" } ?? "")
+    let origin = [file.isEmpty ? nil : file, place].compactMap { $0 }.joined(separator: " ")
+    return (origin.isEmpty ? "" : origin + ": ") + summary + (remedy.map { " \($0)" } ?? "")
   }
 }

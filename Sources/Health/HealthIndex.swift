@@ -5,7 +5,7 @@ import System
 /// last two weeks. Records and not sums, for those of several files are merged.
 ///
 /// A file is known again by its inode, size and time of change; another one is read again. An index that is damaged is no index.
-struct HealthIndex: Sendable {
+public struct HealthIndex: Sendable {
   enum Memory: Sendable, Equatable {
     /// No reader knows it.
     case nothing
@@ -33,6 +33,14 @@ struct HealthIndex: Sendable {
     self.zone = zone
     guard let bytes = try? Files.read(path, limit: HealthIndex.limit) else { return }
     entries = HealthIndex.decode(bytes, zone) ?? [:]
+  }
+
+  /// An index from its bytes; nil when they are none, or of another zone.
+  public init?(bytes: [UInt8], zone: String) {
+    guard let entries = HealthIndex.decode(bytes, zone) else { return nil }
+    self.entries = entries
+    self.zone = zone
+    path = ""
   }
 
   func memory(of path: String, _ identity: FileIdentity) -> Memory? {
@@ -66,7 +74,8 @@ struct HealthIndex: Sendable {
 
   // MARK: Bytes
 
-  func encoded() -> [UInt8] {
+  /// As it stands in its file.
+  public func encoded() -> [UInt8] {
     var writer = Writer(bytes: HealthIndex.magic)
     writer.text(zone)
     writer.number(UInt64(entries.count))
@@ -96,9 +105,6 @@ struct HealthIndex: Sendable {
     }
     return writer.bytes
   }
-
-  /// The number of files in an index; nil when the bytes are none. For the fuzzer: total.
-  static func count(_ bytes: [UInt8], zone: String) -> Int? { decode(bytes, zone)?.count }
 
   private static func decode(_ bytes: [UInt8], _ zone: String) -> [String: Entry]? {
     var reader = Reader(bytes: bytes)
@@ -267,9 +273,10 @@ private struct Reader {
         value = Double(bitPattern: bits)
       }
       last = last &+ start
+      guard length >= 0, length < 1 << 42, (-(1 << 50)...(1 << 50)).contains(last), value.isFinite else { return false }
       evidence.records.append(
         HealthRecord(
-          kind, source: UInt16(source), start: last, end: last &+ length, value: value, lane: UInt8(clamping: lane)))
+          kind, source: UInt16(source), start: last, end: last + length, value: value, lane: UInt8(clamping: lane)))
     }
     return true
   }

@@ -26,11 +26,10 @@ public enum HealthFormats {
   static func mayBeOne(_ name: String) -> Bool {
     let lower = name.lowercased()
     if lower.split(separator: "/").last?.hasPrefix(".") ?? true { return false }
-    guard let dot = lower.lastIndex(of: "."), lower[dot...].dropFirst().allSatisfy(\.isLetter) else {
-      return lower.contains("gadgetbridge")
+    // Its data base goes by any name, and mostly by one without a dot.
+    if lower.contains("gadgetbridge") { return true }
+    return [".xml", ".zip", ".db", ".sqlite", ".sqlite3", ".json", ".csv", ".tcx", ".fit"].contains {
+      lower.hasSuffix($0)
     }
-    return ["xml", "zip", "db", "sqlite", "sqlite3", "json", "csv", "tcx", "fit"].contains(
-      String(lower[dot...].dropFirst()))
-      || lower.contains("gadgetbridge")
   }
 }

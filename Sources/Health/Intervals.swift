@@ -6,19 +6,32 @@ struct Intervals: Sendable, Equatable {
 
   /// The union of any stretches.
   init(_ stretches: some Sequence<Range<Int64>>) {
-    for stretch in stretches.sorted(by: { $0.lowerBound < $1.lowerBound }) where !stretch.isEmpty {
-      if let last = ranges.last, stretch.lowerBound <= last.upperBound {
-        ranges[ranges.count - 1] = last.lowerBound..<max(last.upperBound, stretch.upperBound)
-      } else {
-        ranges.append(stretch)
-      }
-    }
+    for stretch in stretches.sorted(by: { $0.lowerBound < $1.lowerBound }) where !stretch.isEmpty { append(stretch) }
   }
 
   var length: Int64 { ranges.reduce(0) { $0 + $1.upperBound - $1.lowerBound } }
   var isEmpty: Bool { ranges.isEmpty }
 
-  func union(_ other: Intervals) -> Intervals { Intervals(ranges + other.ranges) }
+  func union(_ other: Intervals) -> Intervals {
+    var union = Intervals()
+    union.ranges.reserveCapacity(ranges.count + other.ranges.count)
+    var (left, right) = (ranges[...], other.ranges[...])
+    while let range = (left.first?.lowerBound ?? .max) <= (right.first?.lowerBound ?? .max)
+      ? left.popFirst() : right.popFirst()
+    {
+      union.append(range)
+    }
+    return union
+  }
+
+  /// A stretch that begins no earlier than the last one.
+  private mutating func append(_ stretch: Range<Int64>) {
+    if let last = ranges.last, stretch.lowerBound <= last.upperBound {
+      ranges[ranges.count - 1] = last.lowerBound..<max(last.upperBound, stretch.upperBound)
+    } else {
+      ranges.append(stretch)
+    }
+  }
 
   /// How much of a stretch lies in here.
   func overlap(_ stretch: Range<Int64>) -> Int64 {

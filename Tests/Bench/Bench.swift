@@ -70,7 +70,7 @@ struct Section: Sendable {
   let name: String
   let measure: @Sendable (Options) async throws -> [Figure]
 
-  static let all: [Section] = [program, daemon, link, talk, voice, location, camera]
+  static let all: [Section] = [program, daemon, link, talk, voice, location, camera, health]
 }
 
 /// Why something could not be measured.

@@ -48,6 +48,7 @@ enum Part: String {
   case echo = "as-echo"
   case blobNode = "as-blob-node"
   case recogniser = "as-recogniser"
+  case health = "as-health-reader"
 
   /// Until it is killed.
   func play(_ arguments: [String]) async {
@@ -55,6 +56,7 @@ enum Part: String {
       switch self {
       case .echo: try await Self.echo()
       case .recogniser: InstantRecogniser.run()
+      case .health: try HealthProcess.play(arguments)
       case .blobNode: try await BlobNode.run(url: arguments[0], token: arguments[1], state: arguments[2])
       }
     } catch {

@@ -7,6 +7,13 @@ import Glibc
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
   "encoder": fuzzEncoder,
+  "health-apple": fuzzHealthApple,
+  "health-database": fuzzHealthDatabase,
+  "health-fit": fuzzHealthFIT,
+  "health-index": fuzzHealthIndex,
+  "health-json": fuzzHealthJSON,
+  "health-rows": fuzzHealthRows,
+  "health-zip": fuzzHealthZip,
   "http": fuzzHTTP,
   "jpeg": fuzzJPEG,
   "json": fuzzJSON,
@@ -14,6 +21,7 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "recording": fuzzRecording,
   "setup-code": fuzzOffer,
   "talk-events": fuzzTalkEvents,
+  "time-zone": fuzzTimeZone,
   "websocket": fuzzWebSocket,
 ]
 

@@ -16,7 +16,8 @@ public final class HealthInput {
   /// Is told where records of which time lie, when an index is to be made.
   var blocks: BlockMap?
 
-  init(name: String, size: Int64?, _ opener: @escaping () throws(HealthError) -> any ByteInput) {
+  /// Anything that gives bytes; `opener` is called each time that they are read from the beginning.
+  public init(name: String, size: Int64?, _ opener: @escaping () throws(HealthError) -> any ByteInput) {
     self.name = name
     self.size = size
     path = nil

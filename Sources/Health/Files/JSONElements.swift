@@ -12,8 +12,8 @@ struct JSONElements {
   private let input: BufferedInput
   private let remark: (Remark.Kind, String) -> Void
 
-  init(_ input: any ByteInput, _ gathering: Gathering) {
-    self.input = BufferedInput(input, capacity: JSONElements.limit, check: gathering.check)
+  init(_ input: any ByteInput, _ gathering: Gathering, limit: Int = JSONElements.limit) {
+    self.input = BufferedInput(input, capacity: limit, check: gathering.check)
     remark = { gathering.remark($0, $1) }
   }
 
@@ -93,7 +93,7 @@ struct JSONElements {
         switch try extent() {
         case .whole(let length): if let value = parse(length) { body(value, header) }
         case .tooLong:
-          remark(.leftOut, "An object at byte \(input.position) is longer than 1 MB and left out.")
+          remark(.leftOut, "An object at byte \(input.position) is too long and left out.")
           if try !skipValue() { return false }
         case .ended:
           remark(.damage, "It ends in the middle of an object, at byte \(input.position); what comes before was read.")

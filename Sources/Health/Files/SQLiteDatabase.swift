@@ -40,7 +40,7 @@ final class SQLiteDatabase {
   init(_ path: String, isOurs: Bool, check: @escaping () throws(HealthError) -> Void) throws(HealthError) {
     functions = try SQLiteLibrary.shared.get().functions
     self.check = check
-    if !isOurs {
+    if !isOurs, !SQLiteDatabase.isAtRest(path) {
       do throws(HealthError) {
         try open(path, "mode=ro")
         // The file is first looked at here. Without the right to write beside a journal there is no reading it, but as it is.
@@ -53,6 +53,13 @@ final class SQLiteDatabase {
     }
     try open(path, "mode=ro&immutable=1")
     if isOurs { unlink(path) }
+  }
+
+  /// Whether it is one with a log of writes (WAL) whose log is not there: nobody writes it, and opening it otherwise would put two files beside
+  /// it, into a folder that is perhaps carried to a phone.
+  private static func isAtRest(_ path: String) -> Bool {
+    guard let file = try? OpenFile(path), let head = try? file.bytes(at: 0, count: 20) else { return false }
+    return head[18] == 2 && !Files.exists(path + "-wal")
   }
 
   deinit { close() }

@@ -39,7 +39,7 @@ enum HealthCommand {
     do throws(HealthError) { answer = try await desk.days(to: date, count: shownDays) } catch {
       throw Failure("HEALTH_FILES", "The health files were not read.", cause: error.description, exit: .temporary)
     }
-    if answer.evidence.isEmpty, case .absent(let reason, let remedy) = desk.availability() {
+    if answer.evidence.allSatisfy({ $0.format == "none" }), case .absent(let reason, let remedy) = desk.availability() {
       throw Failure("HEALTH_FILES", reason, remedy: remedy, exit: .noInput)
     }
     let report = HealthReport(answer)
