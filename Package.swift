@@ -56,7 +56,6 @@ let package = Package(
     .executableTarget(name: "talknode-encoder", dependencies: ["EncoderProtocol", "CAV"], swiftSettings: strict),
     room("EncoderProtocol", []),
     room("Location", ["System", "CGPS"]),
-    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -148,7 +147,8 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
     .executableTarget(
       name: "talknode-fuzz",
       dependencies: [
-        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
+        "LocationModule", "Conversation", "Camera", "EncoderProtocol", "Location", "Health", "GatewayClient",
+        "GatewayProtocol",
         "Transport", "Configuration", "System",
       ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
