@@ -148,8 +148,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
       name: "talknode-fuzz",
       dependencies: [
         "LocationModule", "Conversation", "Camera", "EncoderProtocol", "Location", "Health", "GatewayClient",
-        "GatewayProtocol",
-        "Transport", "Configuration", "System",
+        "GatewayProtocol", "Transport", "Configuration", "System",
       ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
@@ -161,8 +160,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
       name: "talknode-bench",
       dependencies: [
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
-        "Audio",
-        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
