@@ -68,7 +68,7 @@ struct Section: Sendable {
   let name: String
   let measure: @Sendable (Options) async throws -> [Figure]
 
-  static let all: [Section] = [program, daemon, link, talk, voice, location, camera]
+  static let all: [Section] = [program, daemon, link, talk, voice, location, camera, cameraDriver]
 }
 
 /// Why something could not be measured.
