@@ -34,7 +34,14 @@ final class PipeWireServer: SoundPeer {
     let folders = ["XDG_RUNTIME_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "PIPEWIRE_RUNTIME_DIR"]
     // Foundation's children lead process groups of their own, so all the daemons can be ended together.
     child = try Child(
-      ["dbus-run-session", "--", "sh", "-c", "pipewire & wireplumber & pipewire -c \(folder("stand-in.conf")) & wait"],
+      // The stand-in and the session manager end when PipeWire is not there yet.
+      [
+        "dbus-run-session", "--", "sh", "-c",
+        """
+        pipewire & until [ -S "$PIPEWIRE_RUNTIME_DIR/pipewire-0" ]; do sleep 0.1; done
+        wireplumber & pipewire -c '\(folder("stand-in.conf"))' & wait
+        """,
+      ],
       environment: Dictionary(uniqueKeysWithValues: folders.map { [path = folder.path] in ($0, path) }))
     try await eventually("PipeWire answers") {
       let probe = PulseBackend(server: address)
