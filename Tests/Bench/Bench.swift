@@ -70,11 +70,7 @@ struct Section: Sendable {
   let name: String
   let measure: @Sendable (Options) async throws -> [Figure]
 
-<<<<<<< HEAD
   static let all: [Section] = [program, daemon, link, talk, voice, location, camera, health]
-=======
-  static let all: [Section] = [program, daemon, link, talk, voice, location, camera, cameraDriver]
->>>>>>> camera
 }
 
 /// Why something could not be measured.
