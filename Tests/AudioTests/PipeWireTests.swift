@@ -12,6 +12,8 @@ final class PipeWireServer: SoundPeer {
 
   init() async throws {
     #expect(ALSAConfiguration.isSet)
+    // The stand-in does not make the folder of its socket.
+    try Files.makeFolder(folder("pulse"))
     let address = "unix:" + folder("pulse/native")
     self.address = address
     // Of a file of ours: the package that brings the usual one would replace a running PulseAudio on the machine.
