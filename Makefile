@@ -23,6 +23,8 @@ ARGS ?=
 PACKAGES := config/install-packages
 SOURCES := Package.swift $(shell find Sources -type f)
 RELEASE := .build/release/talknode
+# What makes clips: beside the program when it was just built, in libexec when it is installed.
+ENCODER := $(RELEASE)-encoder
 # One executable with the Swift runtime inside and no symbols. Always these flags: others would build everything again.
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker -s -j $(JOBS)
 FORMATTED := Sources Tests Package.swift
@@ -37,6 +39,7 @@ help: ## list these targets
 
 demo: packages-run packages-demo ## pair this machine with a gateway on loopback and let its agent call every command (ARGS="--live", …)
 	@echo "Building (about a minute the first time)."
+	@$(SWIFT) build --product talknode-encoder -j $(JOBS) --quiet
 	@$(SWIFT) build --product talknode -j $(JOBS) --quiet
 	@.build/debug/talknode demo $(ARGS)
 
@@ -50,10 +53,10 @@ test-vm: packages-run packages-test toolchain ## cameras, a sound card and keys 
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@Tests/Guest/test
 
-# espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-speech: packages-run packages-test toolchain ## real recognisers on real speech; fetches about 550 MB the first time, and takes minutes
 	Tests/Speech/test-speech
 
+# espeak-ng is one for a whole process: each of these tests has a process of its own.
 test-hangs: packages-run packages-test toolchain ## what the voice does when its library hangs or has no data
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet
 	@for test in hang hangs noData; do $(SWIFT) test --skip-build --disable-xctest --filter "SpeechHangs/$$test\\(\\)" || exit 1; done
@@ -65,10 +68,12 @@ build: $(RELEASE) ## the program as it is installed: .build/release/talknode
 
 $(RELEASE): $(SOURCES) | packages-build toolchain
 	$(SWIFT) build $(RELEASE_FLAGS) --product talknode
+	$(SWIFT) build $(RELEASE_FLAGS) --product talknode-encoder
 	@touch $@
 
 install: $(RELEASE) ## install program, user unit, manual, completions and sample configuration (PREFIX=/usr/local, DESTDIR=)
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
+	install -D -m 755 $(ENCODER) "$(DESTDIR)$(PREFIX)/libexec/talknode/talknode-encoder"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
 	cp -r samples/speech samples/location samples/health "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
@@ -87,7 +92,7 @@ install: $(RELEASE) ## install program, user unit, manual, completions and sampl
 uninstall: ## remove what install put there; settings, pairing and audit log of each person stay
 	rm -f "$(DESTDIR)$(PREFIX)/bin/talknode" "$(DESTDIR)$(UNIT_DIR)/talknode.service" \
 	  $(addprefix "$(DESTDIR)$(PREFIX)/share"/,applications/$(DESKTOP_FILE) man/man1/talknode.1 $(COMPLETIONS))
-	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/talknode" "$(DESTDIR)$(PREFIX)/libexec/talknode"
 
 deb: $(RELEASE) ## a Debian package of the release build in .build
 	@packaging=$$(mktemp -d); trap 'rm -rf "$$packaging"' EXIT; \
@@ -96,6 +101,8 @@ deb: $(RELEASE) ## a Debian package of the release build in .build
 bench: packages-run packages-test $(RELEASE) ## measure size, start, latency, memory and wake-ups against their targets (ARGS=--json)
 	@TALKNODE_BENCH=1 $(SWIFT) build $(RELEASE_FLAGS) --product talknode-bench --quiet
 	@.build/release/talknode-bench --program $(RELEASE) $(ARGS)
+	@# What needs a camera, where a guest can be had.
+	@if Tests/Guest/fetch .build/guest; then LIMIT=400 Tests/Guest/run .build/release/talknode-bench --program $(RELEASE) $(ARGS); fi
 
 lint: packages-build toolchain ## check the format of every source file
 	$(SWIFT) format lint --strict -r $(FORMATTED)

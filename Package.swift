@@ -21,7 +21,8 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
   name: "talknode",
   products: [
-    .executable(name: "talknode", targets: ["talknode"])
+    .executable(name: "talknode", targets: ["talknode"]),
+    .executable(name: "talknode-encoder", targets: ["talknode-encoder"]),
   ],
   targets: [
     .executableTarget(
@@ -50,8 +51,11 @@ let package = Package(
     room("Configuration", ["System", "CTOML"]),
     room("Crypto", ["COpenSSL"]),
     room("Audio", ["System", "CLinux", "CPulse", "CALSA", "CSndfile", "CMpg123", "CSamplerate"]),
+    room("Camera", ["EncoderProtocol", "System", "CLinux", "CV4L2", "CTurboJPEG"]),
+    // A program of its own, and the one that links media libraries.
+    .executableTarget(name: "talknode-encoder", dependencies: ["EncoderProtocol", "CAV"], swiftSettings: strict),
+    room("EncoderProtocol", []),
     room("Location", ["System", "CGPS"]),
-    room("Camera", ["System", "CLinux", "CV4L2", "CTurboJPEG"]),
     room("System", ["CLinux", "CSystemd"]),
 
     .systemLibrary(name: "CLinux"),
@@ -67,6 +71,11 @@ let package = Package(
     .systemLibrary(name: "CSamplerate", providers: [.apt(["libsamplerate0-dev"])]),
     .systemLibrary(name: "CV4L2", providers: [.apt(["libv4l-dev"])]),
     .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
+    .systemLibrary(
+      name: "CAV",
+      providers: [
+        .apt(["libavcodec-dev", "libavformat-dev", "libavutil-dev", "libswresample-dev", "libswscale-dev"])
+      ]),
     .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
@@ -82,7 +91,9 @@ let package = Package(
         "System", "TestSupport", "LinkTestSupport",
       ]),
     // Run in the guest of `make test-vm`.
-    tests("TalkGuestTests", ["Triggers", "System", "TestSupport", "CUInput"]),
+    tests(
+      "TalkGuestTests",
+      ["DevGateway", "GatewayProtocol", "Speech", "Audio", "Triggers", "System", "TestSupport", "CUInput"]),
     tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
@@ -120,10 +131,8 @@ let package = Package(
       [
         "talknode", "Conversation", "DevGateway", "NodeKit", "Speech", "Audio", "GatewayProtocol", "Transport",
         "Configuration", "Crypto", "System", "TestSupport",
-        "talknode", "DevGateway", "NodeKit", "Audio", "GatewayProtocol", "Transport", "Configuration", "Crypto",
-        "System",
-        "TestSupport",
       ]),
+    tests("EncoderTests", ["Camera", "EncoderProtocol", "System", "TestSupport"]),
     tests("CameraTests", ["Camera", "System", "TestSupport"]),
     tests(
       "CameraModuleTests", ["CameraModule", "Camera", "NodeKit", "GatewayProtocol", "Crypto", "System", "TestSupport"]),
@@ -138,8 +147,8 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
     .executableTarget(
       name: "talknode-fuzz",
       dependencies: [
-        "LocationModule", "Conversation", "Camera", "Location", "Health", "GatewayClient", "GatewayProtocol",
-        "Transport", "Configuration", "System",
+        "LocationModule", "Conversation", "Camera", "EncoderProtocol", "Location", "Health", "GatewayClient",
+        "GatewayProtocol", "Transport", "Configuration", "System",
       ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],
       // libFuzzer brings the entry point.
@@ -151,8 +160,8 @@ if Context.environment["TALKNODE_BENCH"] != nil {
       name: "talknode-bench",
       dependencies: [
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
-        "Audio",
-        "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
+        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
+        "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }
@@ -168,10 +177,16 @@ if let rooms = Context.environment["TALKNODE_ROOMS"] {
   let byName = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
   var kept: Set<String> = []
   var open = rooms.split(separator: " ").map(String.init)
+  // Programs that a suite runs and is not linked with.
+  let programs = [
+    "EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder", "TalkGuestTests": "talknode",
+    "talknode": "talknode-encoder",
+  ]
   while let name = open.popLast() {
     guard let target = byName[name], kept.insert(name).inserted else { continue }
+    if let program = programs[name] { open.append(program) }
     for case .byNameItem(let dependency, _) in target.dependencies { open.append(dependency) }
   }
   package.targets.removeAll { !kept.contains($0.name) }
-  if !kept.contains("talknode") { package.products.removeAll() }
+  package.products.removeAll { !kept.contains($0.name) }
 }

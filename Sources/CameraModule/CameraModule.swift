@@ -57,7 +57,7 @@ public struct CameraModule: CapabilityModule {
   public func stop() async { await cameras.close() }
 
   public func handle(_ invocation: Invocation) async throws(CommandError) -> Payload {
-    do throws(CameraError) {
+    do {
       switch invocation.command {
       case "camera.list": return .json(Self.json(try await list()))
       case "camera.snap": return try await snap(SnapParams(invocation.lenientParams), invocation)

@@ -4,7 +4,7 @@ import System
 
 /// A clip's sound from the microphone, by lease: somebody who talks has it, and is not listened in to.
 public final class MicrophoneSound: ClipSound {
-  public let format = ClipFormat.Audio(sampleRate: 48_000, channels: 1)
+  public let format = Camera.ClipFormat.Audio(sampleRate: 48_000, channels: 1)
   private let lease: MicrophoneLease
   private let capture: Capture
   private let chunks: Chunks
@@ -34,7 +34,7 @@ public final class MicrophoneSound: ClipSound {
   private init(_ lease: MicrophoneLease, _ capture: Capture) {
     self.lease = lease
     self.capture = capture
-    chunks = Chunks(capture.makeAsyncIterator())
+    chunks = Chunks(capture)
   }
 
   public func begin() async throws(CameraError) {}
@@ -44,7 +44,7 @@ public final class MicrophoneSound: ClipSound {
   /// The capture's reader, which is a value that changes.
   private actor Chunks {
     private var iterator: Capture.Iterator
-    init(_ iterator: Capture.Iterator) { self.iterator = iterator }
+    init(_ capture: Capture) { iterator = capture.makeAsyncIterator() }
 
     func next() async -> (samples: [Int16], atNs: UInt64)? {
       var reader = iterator

@@ -107,7 +107,7 @@ extension CameraModule {
     text.reserveCapacity(head.utf8.count + (bytes.count + 2) / 3 * 4 + tail.utf8.count + 16)
     text += #""base64":""#.utf8
     text += Base64.encode(bytes).utf8
-    text += #"""#.utf8
+    text.append(UInt8(ascii: "\""))
     text += tail.utf8
     return .encoded(text)
   }

@@ -84,10 +84,9 @@ public actor Mouth {
 
   /// A short sound. It waits for nothing and disturbs nothing: while something is spoken there is none.
   public func cue(_ cue: Cue) async {
-    guard options.hasCues, lease == nil, cueing == nil, let taken = try? await sound.speaker.lease(for: "a cue") else {
-      return
-    }
-    let sounding = Task {
+    guard options.hasCues, lease == nil, cueing == nil else { return }
+    let sounding = Task { [speaker = sound.speaker] in
+      guard let taken = try? await speaker.lease(for: "a cue") else { return }
       _ = try? await taken.play(cue.sound())
       await taken.release()
     }
@@ -216,14 +215,23 @@ public actor Mouth {
   // MARK: The speaker
 
   private func takeSpeaker(_ mine: UInt64) async throws(AudioError) -> SpeakerLease? {
-    await cueing?.value
-    let taken = try await sound.speaker.lease(for: "an answer")
+    let taken = try await leaseAfterCues()
     if mine != generation {
       await taken.release()
       return nil
     }
     lease = taken
     return taken
+  }
+
+  private func leaseAfterCues() async throws(AudioError) -> SpeakerLease {
+    while true {
+      await cueing?.value
+      do throws(AudioError) { return try await sound.speaker.lease(for: "an answer") } catch {
+        // Another cue came in between; anybody else keeps the speaker.
+        if cueing == nil { throw error }
+      }
+    }
   }
 
   private func giveBack(_ taken: SpeakerLease?) async {

@@ -94,13 +94,16 @@ package struct FixWatch: Sendable {
   /// As it stands in messages: `gpsd at localhost:2947`.
   let name: String
   let linger: Duration
+  /// Whether it can be asked for a finer position: a receiver always gives what it has.
+  let hasDetail: Bool
   /// What to do when `name` has no receiver.
   let receiverRemedy: String?
 
   static let limit = 64
 
-  package init(name: String, linger: Duration, receiverRemedy: String? = nil) {
+  package init(name: String, linger: Duration, hasDetail: Bool = true, receiverRemedy: String? = nil) {
     self.name = name
+    self.hasDetail = hasDetail
     self.linger = linger
     self.receiverRemedy = receiverRemedy
   }
@@ -170,7 +173,7 @@ package struct FixWatch: Sendable {
     switch phase {
     case .idle, .resting: open(&actions)
     case .opening, .open:
-      guard detail > openDetail else { return }
+      guard hasDetail, detail > openDetail else { return }
       actions.append(.close)
       open(&actions)
     }

@@ -27,7 +27,7 @@ final class GpsdConnection: Sendable {
 
   private struct State {
     var deliver: FixFeed.Deliver?
-    /// Which opening is wanted; what an older thread brings is closed at once.
+    /// Counts openings and closings.
     var number: UInt64 = 0
     /// A thread is in gps_open, and can't be ended from outside.
     var isOpening = false
@@ -64,20 +64,17 @@ final class GpsdConnection: Sendable {
   // MARK: Opening
 
   private func open(_ deliver: @escaping FixFeed.Deliver) {
-    let number = state.withLock { state -> UInt64? in
+    let (number, isOpening) = state.withLock { state in
+      defer { state.isOpening = true }
       state.number += 1
       state.deliver = deliver
-      if state.isOpening { return nil }
-      state.isOpening = true
-      return state.number
+      return (state.number, state.isOpening)
     }
-    guard let number else {
-      return fail(LocationError(.unavailable, "\(address) is still being connected to, since an earlier try."))
-    }
-    let hasStarted = startThread(name: "gpsd") { [self] in connect(number) }
-    if !hasStarted {
+    // A thread that is in gps_open already brings the connection to who wants it then: there is never more than one.
+    if !isOpening, !startThread(name: "gpsd", { [self] in connect() }) {
       state.withLock { $0.isOpening = false }
-      return fail(LocationError(.unavailable, "No thread is left to connect to \(address)."))
+      let error = LocationError(.unavailable, "No thread is left to connect to \(address).")
+      return loop.perform { [self] in end(.failed(error)) }
     }
     _ = loop.after(Self.patience) { [self] in
       let isLate = state.withLock { $0.isOpening && $0.number == number }
@@ -86,17 +83,18 @@ final class GpsdConnection: Sendable {
     }
   }
 
-  private func fail(_ error: LocationError) { loop.perform { [self] in end(.failed(error)) } }
-
   /// On a thread of its own: all that may block.
-  private func connect(_ number: UInt64) {
+  private func connect() {
     let result = Result { () throws(LocationError) in try Stream(address, try library().get(), purpose) }
-    state.withLock { $0.isOpening = false }
     loop.perform { [self] in
-      let isWanted = state.withLock { $0.number == number && $0.deliver != nil }
+      let isWanted = state.withLock { state in
+        state.isOpening = false
+        return state.deliver != nil
+      }
+      guard isWanted else { return }
       switch result {
-      case .success(let stream): if isWanted { begin(stream) }
-      case .failure(let error): if isWanted { end(.failed(error)) }
+      case .success(let stream): begin(stream)
+      case .failure(let error): end(.failed(error))
       }
     }
   }
@@ -105,10 +103,11 @@ final class GpsdConnection: Sendable {
 
   private func begin(_ stream: Stream) {
     state.withLock { $0.stream = stream }
-    deliver(.opened)
     stream.watch(on: loop) { [weak self, weak stream] in
       if let self, let stream { read(stream) }
     }
+    // Whoever hears it may have lost interest, and close.
+    deliver(.opened)
     // What came while the thread still had it.
     read(stream)
   }

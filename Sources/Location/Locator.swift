@@ -16,7 +16,7 @@ public final class Locator: Sendable {
     loop = systemBus.loop
     gpsd = FixSource(
       FixWatch(
-        name: options.gpsd.description, linger: options.linger,
+        name: options.gpsd.description, linger: options.linger, hasDetail: false,
         receiverRemedy: Self.plugIn),
       feed: GpsdConnection(options.gpsd, loop: loop).feed, loop: loop)
     geoclueClient = GeoClueClient(bus: systemBus)

@@ -27,11 +27,18 @@ extension CameraSettings {
   }
 }
 
-/// What makes clips.
+/// What makes clips: a process of its own for each.
 enum ClipWriters {
-  /// The writer of one clip. Throws `missing` when the encoder is not installed.
-  static let make: @Sendable () throws(CameraError) -> any ClipWriter = { () throws(CameraError) in
-    throw CameraError(
-      .missing, "Clips need talknode-encoder, which is not installed.", remedy: "sudo make install")
+  static func maker(_ loop: EventLoop) -> @Sendable () throws(CameraError) -> any ClipWriter {
+    { () throws(CameraError) in
+      try check()
+      return EncoderProcess(loop: loop)
+    }
+  }
+
+  /// Throws `missing` when the encoder is not installed.
+  static func check() throws(CameraError) {
+    if EncoderProcess.installedProgram() != nil { return }
+    throw EncoderProcess.notInstalled
   }
 }

@@ -17,7 +17,7 @@ enum Modules {
   static func all(_ settings: Settings, _ services: Services) -> [any CapabilityModule] {
     let others: [any CapabilityModule] = [
       NotifyModule(notifier: services.notifier), TalkModule(talk: services.talk), services.location,
-      CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.make),
+      CameraModule(cameras: services.cameras, sound: services.sound, clipWriter: ClipWriters.maker(services.loop)),
       HealthModule(desk: services.health),
     ]
     let device = DeviceModule(

@@ -101,6 +101,7 @@ actor Node {
     settings = new
     signs.choose(new.signs)
     services.location.choose(LocationModule.Privacy(new.location))
+    await services.talk.transcribers.choose(TalkOptions.TranscriberChoice(new.talk.transcriberOrDefault))
     let isOther =
       old.node.displayNameOrDefault != new.node.displayNameOrDefault
       || old.gateway.headersOrDefault != new.gateway.headersOrDefault

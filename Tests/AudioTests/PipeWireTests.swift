@@ -12,6 +12,8 @@ final class PipeWireServer: SoundPeer {
 
   init() async throws {
     #expect(ALSAConfiguration.isSet)
+    // The stand-in does not make the folder of its socket.
+    try Files.makeFolder(folder("pulse"))
     let address = "unix:" + folder("pulse/native")
     self.address = address
     // Of a file of ours: the package that brings the usual one would replace a running PulseAudio on the machine.
@@ -34,7 +36,14 @@ final class PipeWireServer: SoundPeer {
     let folders = ["XDG_RUNTIME_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "PIPEWIRE_RUNTIME_DIR"]
     // Foundation's children lead process groups of their own, so all the daemons can be ended together.
     child = try Child(
-      ["dbus-run-session", "--", "sh", "-c", "pipewire & wireplumber & pipewire -c \(folder("stand-in.conf")) & wait"],
+      // The stand-in and the session manager end when PipeWire is not there yet.
+      [
+        "dbus-run-session", "--", "sh", "-c",
+        """
+        pipewire & until [ -S "$PIPEWIRE_RUNTIME_DIR/pipewire-0" ]; do sleep 0.1; done
+        wireplumber & pipewire -c '\(folder("stand-in.conf"))' & wait
+        """,
+      ],
       environment: Dictionary(uniqueKeysWithValues: folders.map { [path = folder.path] in ($0, path) }))
     try await eventually("PipeWire answers") {
       let probe = PulseBackend(server: address)

@@ -1,5 +1,7 @@
+import Audio
 import CTurboJPEG
 import Camera
+import CameraModule
 import Glibc
 import System
 
@@ -11,6 +13,7 @@ extension Section {
     figures += try encoding(options, library)
     figures += try passing(options, library)
     figures.append(try await listing(options))
+    figures += try await clip(options)
     return figures
   }
 
@@ -73,6 +76,50 @@ extension Section {
     own.note = "\(jpeg.count >> 10) KiB; with libjpeg-turbo's look at all of it \(Report.text(all, "ms"))"
     let smaller = try milliseconds(times) { _ = try Picture.make(of: frame, Picture.Limits(width: 1280)) }
     return [own, Figure("MJPEG 1080p to JPEG of 1280 × 720", unit: "ms", value: smaller)]
+  }
+
+  /// A clip of 60 s from a recording at its own pace and a microphone without hardware, to the finished MP4.
+  private static func clip(_ options: Options) async throws -> [Figure] {
+    var template = Array("/tmp/talknode-bench-XXXXXX".utf8CString)
+    guard mkdtemp(&template) != nil else { throw BenchError("no temporary folder") }
+    let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    defer { try? Files.removeTree(folder) }
+    let server = try PrivateSoundServer(folder: folder)
+    try await server.start()
+    let sound = SoundSystem(AudioSettings(backend: .pulse, server: server.address))
+    let loop = EventLoop(name: "camera")
+    defer { loop.stop() }
+    var settings = CameraSettings()
+    settings.sources = [.init(name: "room", kind: .recording(path: "samples/camera/room.mjpeg", rate: 25))]
+    let cameras = Cameras(settings: settings, loop: loop)
+    let seconds = options.isQuick ? 3 : 60
+    let began = Monotonic.now()
+    let used = Machine.processorTime()
+    let encoder = EncoderProcess(program: options.program + "-encoder", loop: loop)
+    let encoderMemory = Task {
+      var most = 0.0
+      while !Task.isCancelled {
+        if let process = await encoder.processID { most = max(most, (try? Machine.mostMemory(of: process)) ?? 0) }
+        try? await Task.sleep(for: .milliseconds(200))
+      }
+      return most
+    }
+    defer { encoderMemory.cancel() }
+    let clip = try await cameras.clip(
+      ClipRequest(duration: .seconds(seconds)), to: encoder, sound: MicrophoneSound.opened(sound))
+    encoderMemory.cancel()
+    let over = (Monotonic.now() - began).milliseconds - Double(seconds) * 1000
+    let load = (Machine.processorTime() - used) / Double(seconds) * 100
+    await cameras.close()
+    await sound.close()
+    await server.stop()
+    var length = Figure("clip of \(seconds) s: time beyond its length", unit: "ms", value: over)
+    length.note = "\(clip.frames) frames, \(clip.framesDropped) left out, \(clip.bytes.count >> 10) KiB of MP4"
+    return [
+      length, Figure("clip: this program's processor time", unit: "%", value: load, note: "the encoder's apart"),
+      Figure("clip: most memory of this program", unit: "MB", value: try Machine.mostMemory()),
+      Figure("clip: most memory of the encoder", unit: "MB", value: await encoderMemory.value),
+    ]
   }
 
   private static func withoutTables(_ jpeg: [UInt8]) -> [UInt8] {

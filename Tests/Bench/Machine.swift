@@ -28,6 +28,21 @@ enum Machine {
     return (resident * 1.024 / 1000, share.map { $0 * 1.024 / 1000 })
   }
 
+  /// The most resident memory that a process has had, in megabytes.
+  static func mostMemory(of process: pid_t = getpid()) throws -> Double {
+    guard let most = kilobytes("VmHWM", in: Files.text("/proc/\(process)/status") ?? "") else {
+      throw BenchError("the kernel does not tell")
+    }
+    return most * 1.024 / 1000
+  }
+
+  /// Seconds of processor time of this process, all its threads together.
+  static func processorTime() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+  }
+
   private static func kilobytes(_ name: String, in text: String) -> Double? {
     field(name, in: text).flatMap { Double($0.split(separator: " ").first ?? "") }
   }

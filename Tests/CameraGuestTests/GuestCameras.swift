@@ -10,16 +10,26 @@ enum GuestCamera {
   /// Runs a program; its output. An error for one that fails.
   @discardableResult
   static func run(_ program: String, _ arguments: String..., loop: EventLoop) async throws -> [UInt8] {
-    let process = try await Subprocess.start(Subprocess.Command(program, arguments), loop: loop)
+    try await run(Subprocess.Command(program, arguments), loop)
+  }
+
+  private static func run(_ command: Subprocess.Command, _ loop: EventLoop) async throws -> [UInt8] {
+    let process = try await Subprocess.start(command, loop: loop)
     await process.closeInput()
     var output: [UInt8] = []
     while let piece = await process.read(1 << 20) { output += piece }
     let exit = await process.waitForExit()
     guard exit.isSuccess else {
       let errors = await process.errorOutput
-      throw CameraError(.refused, "\(program) \(arguments.joined(separator: " ")): \(exit.inWords): \(errors)")
+      throw CameraError(
+        .refused, "\(command.program) \(command.arguments.joined(separator: " ")): \(exit.inWords): \(errors)")
     }
     return output
+  }
+
+  /// The same as text.
+  static func text(_ program: String, _ arguments: String..., loop: EventLoop) async throws -> String {
+    String(decoding: try await run(Subprocess.Command(program, arguments), loop), as: UTF8.self)
   }
 
   /// Sets controls: `disconnect=1`.
@@ -74,7 +84,18 @@ final class Feeder: Sendable {
   private let isOver = Lock(false)
 
   /// Shows `frames` in turn, again and again.
-  init(_ frames: [[UInt8]], size: Size, rate: Double = 15) throws {
+  convenience init(_ frames: [[UInt8]], size: Size, rate: Double = 15) throws {
+    let index = Lock(0)
+    try self.init(size: size, rate: rate) { _ in
+      index.withLock { index in
+        index += 1
+        return frames[(index - 1) % frames.count]
+      }
+    }
+  }
+
+  /// Shows what `frame` gives for each moment (nanoseconds of the monotonic clock), from then on.
+  init(size: Size, rate: Double, frame: @escaping @Sendable (UInt64) -> [UInt8]) throws {
     let descriptor = open(Self.node, O_RDWR | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemError("open \(Self.node)", code: errno) }
     var format = v4l2_format()
@@ -90,11 +111,9 @@ final class Feeder: Sendable {
       throw SystemError("set the format of \(Self.node)", code: -code)
     }
     let isStarted = startThread(name: "feeder") { [flag, isOver] in
-      var index = 0
       while !flag.sleep(.nanoseconds(Int64(1e9 / rate))) {
-        let frame = frames[index % frames.count]
-        _ = write(descriptor, frame, frame.count)
-        index += 1
+        let next = frame(Monotonic.nanoseconds())
+        _ = write(descriptor, next, next.count)
       }
       close(descriptor)
       isOver.withLock { $0 = true }

@@ -58,7 +58,7 @@ struct VividTests {
     for pixels in PixelFormat.raw where pixels != .bgr24 { #expect(readable.contains(pixels), "vivid lacks \(pixels)") }
     let library = try TurboJPEG.shared.get()
     var rgbReference: [UInt8] = []
-    for pixels in [.rgb24] + readable.filter({ $0 != .rgb24 }) {
+    for pixels in [PixelFormat.rgb24] + readable.filter({ $0 != .rgb24 }) {
       let frames = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [pixels]))
       #expect(frames.format.pixels == pixels)
       // Marked as damaged are only frames that vivid was told to damage.

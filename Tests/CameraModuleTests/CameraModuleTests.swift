@@ -201,11 +201,16 @@ import Testing
       ], canHome: true)
     let json = PTZParams.json(state, adjusted: [.zoom, .pan])
     #expect(json["adjusted"]?.strings == ["zoomPercent", "panDegrees"])
-    let pan = json["state"]?["axes"]?["pan"]
-    #expect(pan?["current"]?.double == 1 && pan?["unit"]?.string == "degrees" && pan?["default"]?.double == 0)
-    let zoom = json["state"]?["axes"]?["zoom"]
-    #expect(zoom?["canSet"]?.bool == false && zoom?["unit"]?.string == "percent" && zoom?["default"] == nil)
-    #expect(json["state"]?["axes"]?["tilt"] == nil && json["state"]?["canHome"]?.bool == true)
+    let axes = json["state"]?["axes"]?.object ?? [:]
+    let (pan, zoom) = (axes["pan"] ?? [:], axes["zoom"] ?? [:])
+    #expect(pan["current"]?.double == 1)
+    #expect(pan["unit"]?.string == "degrees")
+    #expect(pan["default"]?.double == 0)
+    #expect(zoom["canSet"]?.bool == false)
+    #expect(zoom["unit"]?.string == "percent")
+    #expect(zoom["default"] == nil)
+    #expect(axes["tilt"] == nil)
+    #expect(json["state"]?["canHome"]?.bool == true)
   }
 
   @Test("each kind of trouble has the symbol that consumers look for")

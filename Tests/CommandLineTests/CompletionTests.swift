@@ -119,8 +119,9 @@ import Testing
     let shown = try await run(["groff", "-man", "-Tutf8", "-P-cbou", "-ww", "-rLL=200n"], input: page)
     #expect(shown.exit == .code(0))
     #expect(shown.errors == "")
-    for verb in Table.verbs { #expect(shown.output.contains("talknode \(verb.name)"), "\(verb.name)") }
-    #expect(shown.output.contains("SETTINGS") && shown.output.contains("[talk.shortcut]"))
+    let words = shown.output.split { $0.isWhitespace }.joined(separator: " ")
+    for verb in Table.verbs { #expect(words.contains(verb.usage), "\(verb.name)") }
+    #expect(words.contains("SETTINGS") && words.contains("[talk.shortcut]"))
   }
 
   @Test("a shell that is not known is a wrong command line")

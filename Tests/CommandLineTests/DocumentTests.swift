@@ -60,7 +60,7 @@ import Testing
     let package = try text("Package.swift")
     let rooms = names(package, after: "    room(\"", until: "\"")
     let rows = names(try block("rooms", of: "ARCHITECTURE.md"), after: "| `", until: "`")
-    #expect(Set(rows) == Set(rooms + ["talknode"]))
+    #expect(Set(rows) == Set(rooms + ["talknode", "talknode-encoder"]))
   }
 }
 

@@ -59,8 +59,7 @@ import Testing
   }
 
   private func with(
-    input: String = "microphone", settings: String = "", environment: [String: String] = [:],
-    _ body: @escaping (Bed, PrivateSoundServer) async throws -> Void
+    input: String = "microphone", _ body: @escaping (Bed, PrivateSoundServer) async throws -> Void
   ) async throws {
     try await Bed.with { bed in
       let server = try PrivateSoundServer(folder: bed.folder("sound"))
@@ -77,9 +76,8 @@ import Testing
         transcriber = "command"
         command = ["/bin/sh", "-c", "test -s \\"$0\\" && echo hello there", "{wav}"]
         speak_answers = false
-        \(settings)
         """)
-      try await bed.withDaemon(environment: environment) { _ in
+      try await bed.withDaemon { _ in
         try #require(try await bed.becomesReady())
         try await body(bed, server)
       }
@@ -133,15 +131,15 @@ import Testing
       #expect(shown.contains("####"), "\(shown)")
       let ending = try await Bed.ending(of: live, input: "\n")
       #expect(ending.exit == .code(0) && ending.output.contains("hello there"), "\(ending)")
-      #expect(await eventually(within: .seconds(30)) { await said(bed).contains("hello there") })
+      #expect(await eventually(within: .seconds(60)) { await said(bed).contains("hello there") })
       await speaker.release()
       await speaking.value
       await voice.close()
-      #expect(await eventually(within: .seconds(30)) { ear.tones == [660, 880, 587] }, "\(ear.tones)")
+      #expect(await eventually(within: .seconds(60)) { ear.tones == [660, 880, 587] }, "\(ear.tones)")
       await ear.end()
 
       #expect(
-        await eventually(within: .seconds(30)) {
+        await eventually(within: .seconds(60)) {
           let last = try? JSON(parsing: Array((lines.all.last ?? "").utf8))
           return last?["talk"] == "idle"
         })
@@ -164,7 +162,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(30)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
       await live.signal(SIGINT)
       let all = try await lines.whole().map { try JSON(parsing: Array($0.utf8)) }
       #expect(all.contains { $0["phase"] == "listening" })
@@ -180,7 +178,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(30)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
       #expect(try await bed.run(["ptt", "stop"]).output == "hello there\n")
       #expect(await live.waitForExit() == .code(0))
       #expect(await lines.whole().last?.contains("\"ended\"") == true)
@@ -194,40 +192,9 @@ import Testing
       let live = try await bed.run(["ptt", "start", "--live"])
       #expect(live.exit == .code(69))
       #expect(live.errors.contains("There is no microphone headset.") && live.errors.contains("microphone"))
-      #expect(await eventually(within: .seconds(30)) { ear.tones == [220] }, "\(ear.tones)")
+      #expect(await eventually(within: .seconds(60)) { ear.tones == [220] }, "\(ear.tones)")
       await ear.end()
       #expect(try await bed.status()["talk"] == "idle")
-    }
-  }
-
-  @Test("a notification shows what goes on, is replaced as it does, and is taken back in the end")
-  func notification() async throws {
-    try await PrivateBus.with { bus in
-      let desktop = try await bus.connect()
-      let shown = Lock<[(title: String, replaces: Int64)]>([])
-      let closed = Lock<[Int64]>([])
-      _ = try await desktop.export("/org/freedesktop/Notifications") { call throws(DBusError) in
-        switch call.member {
-        case "GetCapabilities": return [.strings([])]
-        case "Notify":
-          shown.withLock { $0.append((call.arguments[3].text ?? "", call.arguments[1].int ?? 0)) }
-          return [.uint32(7)]
-        case "CloseNotification":
-          closed.withLock { $0.append(call.arguments.first?.int ?? 0) }
-          return []
-        default: throw DBusError("org.freedesktop.DBus.Error.UnknownMethod", call.member)
-        }
-      }
-      try await desktop.requestName("org.freedesktop.Notifications")
-      try await with(settings: "notification = true", environment: ["DBUS_SESSION_BUS_ADDRESS": bus.addressText]) {
-        bed, _ in
-        #expect(try await bed.run(["ptt", "start"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(30)) { shown.withLock { $0.map(\.title) } == ["Listening"] })
-        #expect(try await bed.run(["ptt", "stop"]).exit == .code(0))
-        #expect(await eventually(within: .seconds(30)) { closed.withLock { $0 } == [7] })
-        let all = shown.withLock { $0 }
-        #expect(all.map(\.replaces) == [0] + all.dropFirst().map { _ in 7 })
-      }
     }
   }
 }

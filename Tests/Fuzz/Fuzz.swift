@@ -6,6 +6,7 @@ import Glibc
 
 let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "configuration": fuzzConfiguration,
+  "encoder": fuzzEncoder,
   "health-apple": fuzzHealthApple,
   "health-database": fuzzHealthDatabase,
   "health-fit": fuzzHealthFIT,

@@ -277,6 +277,10 @@ import Testing
     #expect(bed.ask(at: 1, detail: .precise) == [.close, .open(.precise)])
     _ = bed.feed(.opened, at: 1)
     #expect(bed.ask(at: 2, detail: .balanced) == [])
+    // A receiver gives what it has.
+    bed.watch = FixWatch(name: "gpsd", linger: .seconds(30), hasDetail: false)
+    #expect(bed.ask(at: 3, detail: .coarse) == [.open(.coarse)])
+    #expect(bed.ask(at: 3, detail: .precise) == [])
   }
 
   @Test("more than 64 do not wait")

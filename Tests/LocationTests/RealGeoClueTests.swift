@@ -92,7 +92,9 @@ struct GeoClueRig {
 
   private static func desktopFile() throws -> String {
     let project = String(#filePath).split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
-    return try String(contentsOfFile: project + "/config/org.talknode.TalkNode.desktop", encoding: .utf8)
+    let file = try String(contentsOfFile: project + "/config/org.talknode.TalkNode.desktop", encoding: .utf8)
+    // A file whose program is not there counts as none.
+    return file.replacing("@bindir@/talknode", with: "/bin/true")
   }
 
   private static func script(_ folder: String, hasAgent: Bool) -> String {

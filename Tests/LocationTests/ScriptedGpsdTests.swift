@@ -27,8 +27,9 @@ import Testing
       ]) { gpsd, locator in
         let refusal = await locator.refusal(within: .milliseconds(300))
         #expect(refusal?.code == .timeout, "\(members)")
+        async let waiting = fix(locator)
         gpsd.go()
-        let fix = try await fix(locator)
+        let fix = try await waiting
         #expect(fix.latitude == 10.5 && fix.longitude == 20.5, "\(members)")
       }
     }
@@ -54,9 +55,10 @@ import Testing
     try await Gpsd.with(script) { gpsd, locator in
       let refusal = await locator.refusal(within: .milliseconds(300))
       #expect(refusal?.code == .timeout)
+      async let waiting = fix(locator)
       gpsd.go()
       gpsd.go()
-      let fix = try await fix(locator)
+      let fix = try await waiting
       #expect(fix.latitude == 10.5)
     }
   }
@@ -151,8 +153,6 @@ import Testing
         return false
       }
       #expect(isBack)
-      let fix = try await fix(locator)
-      #expect(fix.latitude == 10.5)
     }
   }
 

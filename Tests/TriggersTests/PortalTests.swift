@@ -78,13 +78,15 @@ private final class Desktop: Sendable {
 private struct PortalProcess {
   let process: Subprocess
 
-  static func start(_ bus: PrivateBus, _ folder: TemporaryFolder) async throws -> PortalProcess {
+  static func start(
+    _ bus: PrivateBus, _ folder: TemporaryFolder, offering interface: String = "GlobalShortcuts"
+  ) async throws -> PortalProcess {
     try folder.write(
       "portals/test.portal",
       """
       [portal]
       DBusName=\(Desktop.name)
-      Interfaces=org.freedesktop.impl.portal.GlobalShortcuts;
+      Interfaces=org.freedesktop.impl.portal.\(interface);
       UseIn=talknodetest
       """)
     // Newer ones ask this file which back end is whose.
@@ -145,22 +147,22 @@ struct PortalTests {
 
       let session = desktop.bound[0].session
       try await desktop.emit("Activated", session: session)
-      #expect(await eventually { signals.all == [.start] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start] })
       // Another shortcut of the same session, and a repeat, are nothing.
       try await desktop.emit("Deactivated", session: session, id: "other")
       try await desktop.emit("Activated", session: session)
       try await desktop.emit("Deactivated", session: session)
-      #expect(await eventually { signals.all == [.start, .stop] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start, .stop] })
 
       try await desktop.change(session, to: "Press Meta+Z")
-      #expect(await eventually { await trigger.state.detail.contains("Press Meta+Z") })
+      #expect(await eventually(within: .seconds(60)) { await trigger.state.detail.contains("Press Meta+Z") })
 
       try await desktop.emit("Activated", session: session)
-      #expect(await eventually { signals.all.count == 3 })
+      #expect(await eventually(within: .seconds(60)) { signals.all.count == 3 })
       await trigger.stop()
       // The person still held it: the capture does not stay open.
       #expect(signals.all == [.start, .stop, .start, .stop])
-      #expect(await eventually { desktop.closed.contains(session) })
+      #expect(await eventually(within: .seconds(60)) { desktop.closed.contains(session) })
       await portal.end()
     }
   }
@@ -174,22 +176,22 @@ struct PortalTests {
       let trigger = trigger(bus, signals)
       await trigger.start()
       // Nobody is there yet, and nothing can be started.
-      #expect(await eventually { await trigger.state.detail.contains("no desktop portal") })
+      #expect(await eventually(within: .seconds(60)) { await trigger.state.detail.contains("no desktop portal") })
       #expect(await trigger.state.remedy?.contains("xdg-desktop-portal") == true)
 
       let portal = try await PortalProcess.start(bus, folder)
       #expect(await eventually(within: .seconds(60)) { await isBound(trigger) })
       try await desktop.emit("Activated", session: desktop.bound[0].session)
-      #expect(await eventually { signals.all == [.start] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start] })
       await portal.end()
-      #expect(await eventually { signals.all == [.start, .stop] })
-      #expect(await eventually { await trigger.phase == .absent })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start, .stop] })
+      #expect(await eventually(within: .seconds(60)) { await trigger.phase == .absent })
 
       let second = try await PortalProcess.start(bus, folder)
       #expect(await eventually(within: .seconds(60)) { await isBound(trigger) })
       #expect(desktop.bound.count == 2)
       try await desktop.emit("Activated", session: desktop.bound[1].session)
-      #expect(await eventually { signals.all == [.start, .stop, .start] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start, .stop, .start] })
       await trigger.stop()
       await second.end()
     }
@@ -211,7 +213,7 @@ struct PortalTests {
       }
       #expect(desktop.bound.count == 1)
       // Its session is not left behind.
-      #expect(await eventually { desktop.closed.contains(desktop.bound[0].session) })
+      #expect(await eventually(within: .seconds(60)) { desktop.closed.contains(desktop.bound[0].session) })
       await trigger.stop()
       await portal.end()
     }
@@ -221,8 +223,7 @@ struct PortalTests {
   func without() async throws {
     try await PrivateBus.with(services: Self.services) { bus in
       let folder = TemporaryFolder()
-      // No back end for them on this desktop.
-      let portal = try await PortalProcess.start(bus, folder)
+      let portal = try await PortalProcess.start(bus, folder, offering: "Wallpaper")
       let trigger = trigger(bus, Signals())
       await trigger.start()
       #expect(await eventually(within: .seconds(60)) { await trigger.state.detail.contains("no global shortcuts") })
@@ -239,12 +240,12 @@ struct PortalTests {
       let signals = Signals()
       let trigger = trigger(bus, signals)
       await trigger.start()
-      #expect(await eventually { await isBound(trigger) })
+      #expect(await eventually(within: .seconds(60)) { await isBound(trigger) })
       try await portal.press()
-      #expect(await eventually { signals.all == [.start] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start] })
       await bus.kill()
-      #expect(await eventually { signals.all == [.start, .stop] })
-      #expect(await eventually { await trigger.state.detail.contains("bus can't be reached") })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start, .stop] })
+      #expect(await eventually(within: .seconds(60)) { await trigger.state.detail.contains("bus can't be reached") })
       await trigger.stop()
       #expect(await trigger.phase == .stopped)
     }
@@ -310,7 +311,7 @@ struct PortalTests {
       let signals = Signals()
       let trigger = trigger(bus, signals)
       await trigger.start()
-      #expect(await eventually { await isBound(trigger) })
+      #expect(await eventually(within: .seconds(60)) { await isBound(trigger) })
       #expect(portal.calls == ["Register", "CreateSession", "BindShortcuts"])
       #expect(portal.application == "org.talknode.TalkNode")
       // No keys are set yet.
@@ -322,9 +323,9 @@ struct PortalTests {
       _ = try await stranger.uniqueName()
       #expect(signals.all.isEmpty)
       try await portal.press()
-      #expect(await eventually { signals.all.count == 1 })
+      #expect(await eventually(within: .seconds(60)) { signals.all.count == 1 })
       try await portal.bus.emit("/session/1", Portal.session, "Closed", [.options()])
-      #expect(await eventually { signals.all == [.start, .stop] })
+      #expect(await eventually(within: .seconds(60)) { signals.all == [.start, .stop] })
       guard case .refused(_, isFinal: false) = await trigger.phase else {
         Issue.record("\(await trigger.phase)")
         return

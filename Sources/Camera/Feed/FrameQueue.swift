@@ -1,6 +1,6 @@
 import System
 
-/// Frames on their way to one reader. At most 8 wait; when the reader is slower the oldest go, for it is the newest that count.
+/// Frames on their way to one reader. At most 4 wait (a raw frame has megabytes); when the reader is slower the oldest go, for it is the newest that count.
 final class FrameQueue: Sendable {
   private struct State {
     var frames: [Frame] = []
@@ -9,7 +9,7 @@ final class FrameQueue: Sendable {
     var reader: CheckedContinuation<Result<Frame?, CameraError>, Never>?
   }
   private let state = Lock(State())
-  private static let bound = 8
+  private static let bound = 4
 
   func add(_ frame: Frame) {
     let reader = state.withLock { state -> CheckedContinuation<Result<Frame?, CameraError>, Never>? in

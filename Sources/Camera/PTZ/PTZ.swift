@@ -37,12 +37,31 @@ public struct PTZState: Sendable, Equatable {
     public var canSet: Bool
     /// It can be moved by an amount.
     public var canMove: Bool
+    public init(
+      axis: PTZAxis, current: Double, minimum: Double, maximum: Double, step: Double, standard: Double?, canSet: Bool,
+      canMove: Bool
+    ) {
+      self.axis = axis
+      self.current = current
+      self.minimum = minimum
+      self.maximum = maximum
+      self.step = step
+      self.standard = standard
+      self.canSet = canSet
+      self.canMove = canMove
+    }
+
     /// `degrees` or `percent`.
     public var unit: String { axis == .zoom ? "percent" : "degrees" }
   }
   /// Only those the camera has and that can be moved or set.
   public var axes: [Axis]
   public var canHome: Bool
+
+  public init(axes: [Axis], canHome: Bool) {
+    self.axes = axes
+    self.canHome = canHome
+  }
 }
 
 /// What is asked of a camera's axes: degrees and percent.

@@ -10,6 +10,8 @@ struct Manual: Sendable {
     var out = #"""
       .\" Made by `talknode manual`.
       .TH TALKNODE 1 "" "TalkNode \#(Version.number)" "User Commands"
+      .nh
+      .ad l
       .SH NAME
       talknode \- make this machine a node of an OpenClaw gateway
       .SH SYNOPSIS
@@ -78,8 +80,19 @@ struct Manual: Sendable {
 
   /// One line of text, in which nothing means anything to troff.
   static func escaped(_ text: String) -> String {
-    let line = text.replacing("\n", with: " ").replacing("\\", with: "\\e").replacing("-", with: "\\-")
-      .replacing("\"", with: "\\(dq")
+    var line = ""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\n": line += " "
+      case "\\": line += "\\e"
+      case "-": line += "\\-"
+      case "\"": line += "\\(dq"
+      case "\0"..."\u{7F}": line.unicodeScalars.append(scalar)
+      default:
+        let digits = String(scalar.value, radix: 16, uppercase: true)
+        line += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)]"
+      }
+    }
     return line.hasPrefix(".") || line.hasPrefix("'") ? "\\&" + line : line
   }
 }

@@ -29,7 +29,7 @@ enum CameraCommand {
   private static func runList(_ arguments: Arguments, _ terminal: Terminal) async throws(Failure) -> ExitStatus {
     let context = Context(arguments, terminal)
     let settings = CameraSettings(try context.settings())
-    return try await with(settings) { cameras throws(Failure) in
+    return try await with(settings) { cameras async throws(Failure) in
       let findings: CameraList.Findings
       do throws(CameraError) { findings = try await cameras.find() } catch { throw Failure(error) }
       let preferred = try? findings.device(settings.device, isPreference: settings.device != nil)
@@ -37,7 +37,7 @@ enum CameraCommand {
         terminal.print([
           "devices": .array(
             findings.devices.map { device in
-              .object(present: [
+              JSON.object(present: [
                 "id": .string(device.id), "name": .string(device.name), "kind": .string(device.kind),
                 "node": device.node.map(JSON.string), "default": .bool(device == preferred),
               ])
@@ -65,7 +65,7 @@ enum CameraCommand {
     if let number = try arguments.number(quality, in: 5...100) { limits.quality = number / 100 }
     let pause = try arguments.number(delay, in: 0...10_000).map { Duration.milliseconds(Int64($0)) }
     let request = SnapRequest(device: arguments[device], limits: limits, delay: pause, limit: .seconds(40))
-    return try await with(CameraSettings(try context.settings())) { cameras throws(Failure) in
+    return try await with(CameraSettings(try context.settings())) { cameras async throws(Failure) in
       let picture: Picture
       do throws(CameraError) { picture = try await cameras.snap(request) } catch { throw Failure(error) }
       try write(picture.bytes, to: arguments[0]!, terminal)
@@ -86,11 +86,11 @@ enum CameraCommand {
     let length = Duration.milliseconds(Int64((try arguments.number(seconds, in: 0.25...60) ?? 3) * 1000))
     let settings = try context.settings()
     let request = ClipRequest(device: arguments[device], duration: length, maxBytes: 256 << 20)
-    return try await with(CameraSettings(settings)) { cameras throws(Failure) in
+    return try await with(CameraSettings(settings)) { cameras async throws(Failure) in
       let sound = arguments.has(silent) ? nil : SoundSystem(AudioSettings(settings.audio))
       let clip: Clip
       do throws(CameraError) {
-        let writer = try ClipWriters.make()
+        let writer = try ClipWriters.maker(cameras.loop)()
         clip = try await cameras.clip(request, to: writer, sound: await microphone(sound, terminal))
       } catch {
         await sound?.close()

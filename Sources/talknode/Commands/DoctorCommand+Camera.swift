@@ -29,7 +29,7 @@ extension DoctorCommand {
     do throws(CameraError) { try cameras.check() } catch {
       findings.append(Finding(.note, "pictures", error.summary, remedy: error.remedy))
     }
-    do throws(CameraError) { _ = try ClipWriters.make() } catch {
+    do throws(CameraError) { try ClipWriters.check() } catch {
       findings.append(Finding(.note, "clips", error.summary, remedy: error.remedy))
     }
     return findings

@@ -85,7 +85,11 @@ struct LiveView: Sendable {
   /// Ends the view; `isAnswered` first waits until the answer has been spoken.
   func end(after isAnswered: Bool) async {
     if isAnswered {
-      for await phase in phases where phase == "idle" { break }
+      // The first news is how it stood before.
+      var hasBegun = false
+      for await phase in phases {
+        if phase != "idle" { hasBegun = true } else if hasBegun { break }
+      }
     }
     await client.close()
     await task.value
