@@ -101,8 +101,6 @@ deb: $(RELEASE) ## a Debian package of the release build in .build
 bench: packages-run packages-test $(RELEASE) ## measure size, start, latency, memory and wake-ups against their targets (ARGS=--json)
 	@TALKNODE_BENCH=1 $(SWIFT) build $(RELEASE_FLAGS) --product talknode-bench --quiet
 	@.build/release/talknode-bench --program $(RELEASE) $(ARGS)
-	@# What needs a camera, where a guest can be had.
-	@if Tests/Guest/fetch .build/guest; then LIMIT=400 Tests/Guest/run .build/release/talknode-bench --program $(RELEASE) $(ARGS); fi
 
 lint: packages-build toolchain ## check the format of every source file
 	$(SWIFT) format lint --strict -r $(FORMATTED)

@@ -160,8 +160,7 @@ if Context.environment["TALKNODE_BENCH"] != nil {
       name: "talknode-bench",
       dependencies: [
         "DevGateway", "LocationModule", "CameraModule", "HealthModule", "NodeKit", "GatewayClient", "Speech", "Camera",
-        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "TestSupport", "CLinux",
-        "CTurboJPEG",
+        "Audio", "Location", "Health", "GatewayProtocol", "Transport", "Crypto", "System", "CLinux", "CTurboJPEG",
       ],
       path: "Tests/Bench", swiftSettings: strict))
 }

@@ -5,7 +5,6 @@ import GatewayProtocol
 /// A missed target is reported, it does not fail.
 import Glibc
 import System
-import TestSupport
 
 @main struct Bench {
   static func main() async {
@@ -29,8 +28,7 @@ import TestSupport
     signal(SIGPIPE, SIG_IGN)
 
     var figures: [(section: String, figure: Figure)] = []
-    let sections = Guest.isHere ? [Section.guestCamera] : Section.all
-    for section in sections where only.isEmpty || only.contains(section.name) {
+    for section in Section.all where only.isEmpty || only.contains(section.name) {
       note("measuring \(section.name)…")
       do {
         for figure in try await section.measure(options) { figures.append((section.name, figure)) }

@@ -95,19 +95,9 @@ extension Section {
     let seconds = options.isQuick ? 3 : 60
     let began = Monotonic.now()
     let used = Machine.processorTime()
-    let encoder = EncoderProcess(program: options.program + "-encoder", loop: loop)
-    let encoderMemory = Task {
-      var most = 0.0
-      while !Task.isCancelled {
-        if let process = await encoder.processID { most = max(most, (try? Machine.mostMemory(of: process)) ?? 0) }
-        try? await Task.sleep(for: .milliseconds(200))
-      }
-      return most
-    }
-    defer { encoderMemory.cancel() }
     let clip = try await cameras.clip(
-      ClipRequest(duration: .seconds(seconds)), to: encoder, sound: MicrophoneSound.opened(sound))
-    encoderMemory.cancel()
+      ClipRequest(duration: .seconds(seconds)),
+      to: EncoderProcess(program: options.program + "-encoder", loop: loop), sound: MicrophoneSound.opened(sound))
     let over = (Monotonic.now() - began).milliseconds - Double(seconds) * 1000
     let load = (Machine.processorTime() - used) / Double(seconds) * 100
     await cameras.close()
@@ -118,7 +108,6 @@ extension Section {
     return [
       length, Figure("clip: this program's processor time", unit: "%", value: load, note: "the encoder's apart"),
       Figure("clip: most memory of this program", unit: "MB", value: try Machine.mostMemory()),
-      Figure("clip: most memory of the encoder", unit: "MB", value: await encoderMemory.value),
     ]
   }
 
