@@ -120,9 +120,7 @@ private final class ReportClock: Sendable {
         let count = read(descriptor, &buffer, buffer.count)
         if count <= 0 { return }
         let now = Monotonic.now()
-        let isReport = buffer[..<count].withUnsafeBytes { bytes in
-          memmem(bytes.baseAddress!, bytes.count, mark, mark.count) != nil
-        }
+        let isReport = buffer[..<count].firstRange(of: mark) != nil
         if isReport { moments.withLock { $0.append(now) } }
       }
     }
