@@ -57,7 +57,7 @@ actor GatewayChannel {
         let message = try await socket.receive()
         let frame: Result<Frame, FrameError> =
           message.bytes.count > Self.largeMessage
-          ? await Self.elsewhere { Self.decode(message.bytes) } : Self.decode(message.bytes)
+          ? await Self.decodeElsewhere(message.bytes) : Self.decode(message.bytes)
         listener?.message()
         switch frame {
         case .success(let frame): take(frame)
@@ -74,10 +74,8 @@ actor GatewayChannel {
     Result { () throws(FrameError) in try Frame(decoding: bytes) }
   }
 
-  /// Computes on the global pool: a large message would hold up the loop. A task of its own, for the caller's prefers the loop.
-  private nonisolated static func elsewhere<Value: Sendable>(_ compute: @escaping @Sendable () -> Value) async -> Value
-  {
-    await Task.detached { compute() }.value
+  @concurrent private nonisolated static func decodeElsewhere(_ bytes: [UInt8]) async -> Result<Frame, FrameError> {
+    decode(bytes)
   }
 
   private func take(_ frame: Frame) {
@@ -228,10 +226,14 @@ actor GatewayChannel {
     -> [UInt8]
   {
     if case .success(let text?) = outcome, text.count > largeMessage {
-      return await elsewhere { outcome.resultFrame(requestID: id, invoke: invoke) }
+      return await encodeElsewhere(outcome, id, invoke)
     }
     return outcome.resultFrame(requestID: id, invoke: invoke)
   }
+
+  @concurrent private nonisolated static func encodeElsewhere(
+    _ outcome: InvokeOutcome, _ id: String, _ invoke: InvokeRequest
+  ) async -> [UInt8] { outcome.resultFrame(requestID: id, invoke: invoke) }
 
   // MARK: Ending and liveness
 

@@ -251,7 +251,7 @@ public actor GatewayLink {
       return
     }
     guard invokes.insert(key).inserted else { return }
-    Task(executorPreference: loop) { await self.carryOut(request, key, channel) }
+    Task { await carryOut(request, key, channel) }
   }
 
   private func carryOut(_ request: InvokeRequest, _ key: InvokeKey, _ channel: GatewayChannel) async {

@@ -33,7 +33,7 @@ extension GatewaySocket {
     if generation != self.generation { return await channel.drop("not wanted any more") }
     self.channel = channel
     on(.opened)
-    let reader = Task(executorPreference: loop) { await channel.run() }
+    let reader = Task { await channel.run() }
     do throws(LinkError) {
       let hello = try await handshake(channel, credentials, auth, context)
       try await keep(hello, auth)

@@ -9,10 +9,6 @@ import Synchronization
 /// from a handler with `assumeIsolated`. Capture the actor weakly in handlers: its `deinit` may already wait in the queue
 /// when the handler's turn comes. Measured at twice the rate of a dispatch source.
 ///
-/// It is a task executor too: a task made with `executorPreference: loop` resumes here from its waits. Any other resumes on the
-/// global pool and hops back to the loop, which costs a wake-up of two threads at every wait. Such a task must not call what blocks
-/// or computes for long: `@concurrent` work of its own runs on the loop as well, unless it prefers `globalConcurrentExecutor`.
-///
 /// Jobs, timers and descriptors take turns: neither a task that never rests nor a descriptor that is always ready keeps the
 /// others waiting.
 ///
@@ -20,7 +16,7 @@ import Synchronization
 /// sockets with write(2); who starts a process from it must give the child a mask of its own.
 // @unchecked Sendable: `watches`, `timers` and what is made of them are touched on the loop's own thread only (checked by
 // `checkIsolated`); everything that other threads reach is in `shared`.
-public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
+public final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// What a descriptor is waited for, and what has happened to it (poll(2)).
   public struct Events: OptionSet, Sendable {
     public let rawValue: Int16
@@ -91,7 +87,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     scratch.deallocate()
   }
 
-  // MARK: SerialExecutor and TaskExecutor
+  // MARK: SerialExecutor
 
   public func enqueue(_ job: consuming ExecutorJob) { add(.job(UnownedJob(job))) }
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
@@ -199,8 +195,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       if running.isEmpty { return !isStopping }
       for work in running {
         switch work {
-        case .job(let job):
-          job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+        case .job(let job): job.runSynchronously(on: asUnownedSerialExecutor())
         case .closure(let body): body()
         }
       }

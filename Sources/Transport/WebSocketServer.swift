@@ -104,7 +104,7 @@ public actor WebSocketServer {
     lastID += 1
     let id = lastID
     connections[id] = Connection()
-    connections[id]?.task = Task(executorPreference: loop) { await self.serve(id, channel, from: address) }
+    connections[id]?.task = Task { await serve(id, channel, from: address) }
   }
 
   private func serve(_ id: UInt64, _ channel: Channel, from address: String) async {
