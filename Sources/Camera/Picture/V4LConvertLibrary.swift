@@ -62,7 +62,7 @@ final class V4LConvert: @unchecked Sendable {
     }
     let stride = max(frame.format.stride, (frame.size.width * layout.bits + 7) / 8)
     // Checked here, for the library reads on over the end of some formats' frames.
-    guard stride <= 1 << 20, frame.bytes.count >= stride * (frame.size.height * layout.rows + 1) / 2 else {
+    guard stride <= 1 << 20, frame.bytes.count >= stride * ((frame.size.height * layout.rows + 1) / 2) else {
       throw CameraError(.damaged, "The frame is too short.")
     }
     guard let handle = withUnsafePointer(to: table, { cv4lconvert_make($0) }) else {
