@@ -201,7 +201,7 @@ import Testing
     for pixels in V4LConvert.formats {
       let size = Size(64, 32)
       let frame = Frame(
-        FrameFormat(pixels, size, stride: 64 * 4), [UInt8](repeating: 128, count: 64 * 32 * 4), atNs: 1)
+        FrameFormat(pixels, size, stride: 64 * 4), [UInt8](repeating: 128, count: 64 * 32 * 8), atNs: 1)
       #expect(throws: Never.self, "\(pixels)") { _ = try library.rgb(frame) }
     }
   }
