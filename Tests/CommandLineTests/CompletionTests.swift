@@ -9,8 +9,9 @@ import Testing
 @Suite struct CompletionTests {
   private func run(_ words: [String], input: String = "") async throws -> Bed.Ending {
     let loop = EventLoop(name: "test")
+    let folder = TemporaryFolder()
     defer { loop.stop() }
-    let environment = ["PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"]
+    let environment = ["PATH": "/usr/bin:/bin", "HOME": folder.path, "LC_ALL": "C.UTF-8"]
     return try await Bed.ending(
       of: try await Subprocess.start(.init(words[0], Array(words.dropFirst()), environment: environment), loop: loop),
       input: input)

@@ -114,6 +114,7 @@ import Testing
       let ear = try await Ear(server)
       let follower = try await bed.start(["status", "--follow", "--json"])
       let lines = Lines(follower)
+      #expect(await eventually(within: .seconds(60)) { !lines.all.isEmpty })
       let voice = SoundSystem(AudioSettings(backend: .pulse, output: "mic_in", server: server.address))
       let speaker = try await voice.speaker.lease(for: "a test")
       let speaking = Task { _ = try? await speaker.play(PCM.tone(300, seconds: 120, rate: 16_000)) }
@@ -162,7 +163,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"listening\"") } })
       await live.signal(SIGINT)
       let all = try await lines.whole().map { try JSON(parsing: Array($0.utf8)) }
       #expect(all.contains { $0["phase"] == "listening" })
@@ -178,7 +179,7 @@ import Testing
     try await with { bed, _ in
       let live = try await bed.start(["ptt", "start", "--live", "--json"])
       let lines = Lines(live)
-      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"level\"") } })
+      #expect(await eventually(within: .seconds(60)) { lines.all.contains { $0.contains("\"listening\"") } })
       #expect(try await bed.run(["ptt", "stop"]).output == "hello there\n")
       #expect(await live.waitForExit() == .code(0))
       #expect(await lines.whole().last?.contains("\"ended\"") == true)

@@ -54,9 +54,11 @@ struct LiveView: Sendable {
     let phases = phases
     let ending = await withTaskGroup(of: Ending?.self) { group in
       group.addTask {
-        var hasListened = false
+        // The first news may be how it stood before.
+        var (hasBegun, hasListened) = (false, false)
         for await phase in phases {
-          if phase == "listening" { hasListened = true } else if hasListened || phase == "idle" { return .over }
+          if phase == "listening" { hasListened = true } else if hasListened { return .over }
+          if phase != "idle" { hasBegun = true } else if hasBegun { return .over }
         }
         return .over
       }

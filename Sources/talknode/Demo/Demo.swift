@@ -204,7 +204,9 @@ struct Demo: Sendable {
       }
     } catch {
       if let lack = step.lacks.first(where: { error.message.contains($0) }) {
-        return outcome(.skipped, error.message.replacing("\(lack): ", with: ""), since: began)
+        return outcome(
+          .skipped, error.message.replacing("\(lack): ", with: ""),
+          remedy: "With a device that can: talknode demo --live", since: began)
       }
       // What this machine lacks is no failure of the program; the same error from a module that says it is ready is one.
       if case .absent(let reason, let remedy) = await module.availability() {
