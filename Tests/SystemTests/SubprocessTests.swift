@@ -68,7 +68,7 @@ import Testing
     let pid = try #require(Files.text(folder("pid")).flatMap { Int32($0.trimmed) })
     work.cancel()
     await #expect(throws: SystemError("run sh", code: ECANCELED)) { try await work.value }
-    #expect(await eventually { kill(pid, 0) != 0 })
+    #expect(await eventually { !isRunning(pid) })
   }
 
   @Test("what a program leaves behind in its group ends with it")
