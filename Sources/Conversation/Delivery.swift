@@ -43,7 +43,12 @@ actor Delivery {
     listen()
     perform(turn.begin())
     if role == .operator { await sendChat(text) } else { await sendVoice(text) }
-    if outcome == nil { await withCheckedContinuation { waiting = $0 } }
+    if outcome == nil {
+      await withCheckedContinuation { waiter in
+        // Looked at again: the runtime may have let others run since.
+        if outcome != nil { waiter.resume() } else { waiting = waiter }
+      }
+    }
     listening?.cancel()
     for timer in timers { timer.cancel() }
     if role == .node {

@@ -107,7 +107,12 @@ actor RelaySession: Transcription {
     begin()
     if outcome == nil, let rest = try? resampler?.finish() { on(.sound(MuLaw.encode(rest))) }
     on(.finish)
-    if outcome == nil { await withCheckedContinuation { waiting = $0 } }
+    if outcome == nil {
+      await withCheckedContinuation { waiter in
+        // Looked at again: the runtime may have let others run since.
+        if outcome != nil { waiter.resume() } else { waiting = waiter }
+      }
+    }
     switch outcome! {
     case .success(let text): return text
     case .failure(let error): throw error

@@ -142,7 +142,11 @@ actor GatewayChannel {
   func nextChallenge() async -> JSON? {
     if let challenge { return challenge }
     if closure != nil { return nil }
-    return await withCheckedContinuation { challengeWaiter = $0 }
+    return await withCheckedContinuation { waiter in
+      // Looked at again: the runtime may have let others run since.
+      if challenge != nil || closure != nil { return waiter.resume(returning: challenge) }
+      challengeWaiter = waiter
+    }
   }
 
   /// Called with hello-ok: what came early goes to the listener, then everything else as it comes.

@@ -141,7 +141,8 @@ public actor SampleGpsd {
       let count = read(descriptor, &bytes, bytes.count)
       if count <= 0 { return false }
       answer += String(decoding: bytes[..<count], as: UTF8.self)
-      guard let list = answer.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(#"{"class":"DEVICES""#) }) else {
+      guard let list = answer.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(#"{"class":"DEVICES""#) })
+      else {
         continue
       }
       return list.split(separator: #""path":"#).count > receivers

@@ -103,7 +103,11 @@ public actor Subprocess {
   /// Waits for the program's end.
   public func waitForExit() async -> Exit {
     if let exit { return exit }
-    return await withCheckedContinuation { exitWaiters.append($0) }
+    return await withCheckedContinuation { waiter in
+      // Looked at again: the runtime may have let others run since.
+      if let exit { return waiter.resume(returning: exit) }
+      exitWaiters.append(waiter)
+    }
   }
 
   /// Asks the program and its children to end (SIGTERM), and makes them after `grace` (SIGKILL).

@@ -75,7 +75,7 @@ public actor UnixConnection {
       output += bytes
       output.append(10)
     }
-    if !isGone { try await writers.wait(ticket, on: self) }
+    if !isGone { try await writers.wait(writers.place(ticket), on: self) }
   }
 
   /// The next line without its end; nil when the peer has ended, what stood behind the last line end is dropped then. One reader
@@ -92,7 +92,7 @@ public actor UnixConnection {
       if let closure { throw closure }
       if peerHasEnded { return nil }
       stream.wantsInput = true
-      try await readers.wait(readers.newTicket(), on: self)
+      try await readers.wait(readers.place(), on: self)
     }
   }
 

@@ -5,7 +5,10 @@ import System
 final class Waiters<Value: Sendable>: @unchecked Sendable {
   private typealias Continuation = CheckedContinuation<Result<Value, Closure>, Never>
   private let loop: EventLoop
-  private var waiting: [(ticket: UInt64, continuation: Continuation)] = []
+  /// In their order; without a continuation from `place` on until the task does wait.
+  private var waiting: [(ticket: UInt64, continuation: Continuation?)] = []
+  /// What came for a place before its task waited.
+  private var early: [UInt64: Result<Value, Closure>] = [:]
   private var lastTicket: UInt64 = 0
 
   init(loop: EventLoop) { self.loop = loop }
@@ -16,7 +19,15 @@ final class Waiters<Value: Sendable>: @unchecked Sendable {
     return lastTicket
   }
 
-  /// Waits until the ticket, which must be the newest, is resumed.
+  /// Takes a place in the row, which must then be waited at: without it what comes between a task's last look and its waiting would be
+  /// lost, for the runtime may let others run in between (seen once in some runs, Swift 6.3). Without a ticket, with a new one.
+  func place(_ ticket: UInt64? = nil) -> UInt64 {
+    let ticket = ticket ?? newTicket()
+    waiting.append((ticket, nil))
+    return ticket
+  }
+
+  /// Waits until the ticket, which has a place, is resumed.
   // `owner` keeps all of this on the loop: a closure that is given to one of the standard library's async functions runs elsewhere
   // unless it is isolated, and it is isolated to a parameter only when it names it.
   func wait(_ ticket: UInt64, on owner: isolated any Actor) async throws(Closure) -> Value {
@@ -24,10 +35,13 @@ final class Waiters<Value: Sendable>: @unchecked Sendable {
       _ = owner
       return await withCheckedContinuation {
         loop.checkIsolated()
-        waiting.append((ticket, $0))
+        if let result = early.removeValue(forKey: ticket) { return $0.resume(returning: result) }
+        guard let index = waiting.firstIndex(where: { $0.ticket == ticket }) else {
+          return $0.resume(returning: .failure(.cancelled))
+        }
+        waiting[index].continuation = $0
       }
     } onCancel: {
-      // Comes after the line above, even for a task that is cancelled already: this runs when the loop is free again.
       loop.perform { self.resume(ticket, .failure(.cancelled)) }
     }.get()
   }
@@ -35,13 +49,21 @@ final class Waiters<Value: Sendable>: @unchecked Sendable {
   /// Unknown tickets are ignored: their tasks were cancelled.
   func resume(_ ticket: UInt64, _ result: Result<Value, Closure>) {
     guard let index = waiting.firstIndex(where: { $0.ticket == ticket }) else { return }
-    waiting.remove(at: index).continuation.resume(returning: result)
+    settle(waiting.remove(at: index), result)
+  }
+
+  private func settle(_ waiter: (ticket: UInt64, continuation: Continuation?), _ result: Result<Value, Closure>) {
+    if let continuation = waiter.continuation {
+      continuation.resume(returning: result)
+    } else {
+      early[waiter.ticket] = result
+    }
   }
 
   /// Resumes who has waited longest; false when nobody waits.
   func resumeFirst(_ result: Result<Value, Closure>) -> Bool {
     if waiting.isEmpty { return false }
-    waiting.removeFirst().continuation.resume(returning: result)
+    settle(waiting.removeFirst(), result)
     return true
   }
 

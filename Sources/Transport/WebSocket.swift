@@ -85,7 +85,7 @@ public actor WebSocket {
     let encoder = encoder
     if stream.write(ticket: ticket, { encoder.append(text ? .text : .binary, bytes, to: &$0) }) { return }
     try throwIfEnding()
-    try await senders.wait(ticket, on: self)
+    try await senders.wait(senders.place(ticket), on: self)
   }
 
   /// Bytes that are not in the kernel yet: grows while the peer reads too slowly.
@@ -103,7 +103,7 @@ public actor WebSocket {
       return message
     }
     if case .closed(let closure) = phase { throw closure }
-    return try await receivers.wait(receivers.newTicket(), on: self)
+    return try await receivers.wait(receivers.place(), on: self)
   }
 
   /// The longest message taken from now on, in bytes.
@@ -126,7 +126,7 @@ public actor WebSocket {
     }
     defer { loop.cancel(timer) }
     try throwIfEnding()
-    try await pings.wait(ticket, on: self)
+    try await pings.wait(pings.place(ticket), on: self)
   }
 
   // MARK: Ending
@@ -146,7 +146,7 @@ public actor WebSocket {
       }
     }
     if case .closed = phase { return }
-    try? await closers.wait(closers.newTicket(), on: self)
+    try? await closers.wait(closers.place(), on: self)
   }
 
   /// Ends it at once, without a close frame; `why` becomes the reason of a 1006.
