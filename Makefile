@@ -118,9 +118,11 @@ sanitize: packages-run packages-test toolchain ## the test suites under the thre
 	  scratch=$(CURDIR)/.build-$$sanitizer; reports=$$scratch/reports; rm -rf "$$reports"; mkdir -p "$$reports"; \
 	  echo "Building with the $$sanitizer sanitizer."; \
 	  $(SWIFT) build --build-tests --sanitize=$$sanitizer --scratch-path "$$scratch" -j $(JOBS) --quiet || exit 1; \
+	  status=0; \
 	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
-	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || exit 1; \
-	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; exit 1; fi; \
+	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || status=1; \
+	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; status=1; fi; \
+	  [ $$status = 0 ] || exit 1; \
 	  echo "$$sanitizer sanitizer: nothing found"; done
 
 conformance: packages-run packages-test $(VENV)/ready ## programs of other make against our gateway and our node
