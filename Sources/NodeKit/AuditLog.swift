@@ -67,7 +67,7 @@ public actor AuditLog {
   private let files: Int
   private let pending = Lock(Pending())
   /// How long lines are gathered for one write. A crash of the whole process loses no more than this.
-  private static let gathering: Duration = .milliseconds(20)
+  private static let gathering: Duration = .milliseconds(100)
   /// Lines that wait for a disk that has stopped; beyond it entries are counted instead of kept.
   private static let pendingLimit = 256 << 10
 

@@ -131,13 +131,7 @@ struct DialTests {
       else { return }
       peer.write("HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n")
       let far = RawPeer(port: port)
-      let back = startThread(name: "tunnel back") {
-        while case let bytes = far.read(), !bytes.isEmpty { peer.write(bytes) }
-        peer.endWriting()
-      }
-      precondition(back)
-      while case let bytes = peer.read(), !bytes.isEmpty { far.write(bytes) }
-      far.endWriting()
+      peer.relay(with: far)
     }
   }
 

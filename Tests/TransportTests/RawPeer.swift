@@ -81,6 +81,19 @@ final class RawPeer: @unchecked Sendable {
   /// Reads to the end of the connection.
   func readToEnd() -> [UInt8] { read(atLeast: .max) }
 
+  /// Carries bytes both ways until either side ends. On the caller's thread alone: a TLS session is one thread's.
+  func relay(with other: RawPeer) {
+    while true {
+      var ready = [channel, other.channel].map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+      guard poll(&ready, 2, 20_000) > 0 else { return }
+      for (from, to, end) in [(self, other, ready[0]), (other, self, ready[1])] where end.revents != 0 {
+        let bytes = from.read()
+        if bytes.isEmpty { return to.endWriting() }
+        to.write(bytes)
+      }
+    }
+  }
+
   func endWriting() { channel.endWriting() }
   func close() { channel.close() }
 

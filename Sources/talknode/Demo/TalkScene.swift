@@ -41,7 +41,7 @@ actor TalkScene {
 
   /// Speaks the question into the microphone, and returns its name and words.
   func ask() async -> String {
-    listen()
+    await listen()
     let file = Files.list(folder).first { $0.hasPrefix(question.number + "-") } ?? ""
     if let bytes = try? Files.read(folder + "/" + file), let sound = try? await AudioFile.decode(bytes),
       let lease = try? await mouth.speaker.lease(for: "the demo's question")
@@ -49,7 +49,8 @@ actor TalkScene {
       _ = try? await lease.play(sound)
       await lease.release()
     }
-    try? await Task.sleep(for: .milliseconds(300))
+    // On a busy machine the last word is still on its way from the sink to the microphone; who holds a key lingers as well.
+    try? await Task.sleep(for: .milliseconds(700))
     return "sample \(file), “\(question.text)”,"
   }
 
@@ -68,8 +69,10 @@ actor TalkScene {
   }
 
   /// Records what the speaker plays, from now to the end of an answer.
-  private func listen() {
+  private func listen() async {
+    // After a flaw an earlier recording still has the ear.
     recording?.cancel()
+    _ = await recording?.value
     recording = Task { [ear] in
       var samples: [Float] = []
       guard let lease = try? await ear.microphone.lease(for: "the demo's ear"),
