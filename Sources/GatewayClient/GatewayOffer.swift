@@ -169,7 +169,7 @@ extension GatewayOffer {
     var path = parts[0].lowercased()
     while path.hasSuffix("/") { path.removeLast() }
     guard path == "gateway" || path == "gateway/add" else {
-      throw invalid("openclaw://\(path) is no link to a gateway.")
+      throw invalid("openclaw://\(visible(path)) is no link to a gateway.")
     }
     guard parts.count == 2 else { throw invalid("That link says nothing about the gateway.") }
     var query: [String: JSON] = [:]
@@ -185,7 +185,7 @@ extension GatewayOffer {
       if !value.isEmpty { query[name] = .string(value) }
     }
     if let port = query["port"]?.string {
-      guard let port = Int64(port) else { throw invalid("\(port) is no port.") }
+      guard let port = Int64(port) else { throw invalid("\(visible(port)) is no port.") }
       query["port"] = .int(port)
     }
     if let tls = query["tls"]?.string { query["tls"] = .bool(!["0", "false", "no"].contains(tls.lowercased())) }

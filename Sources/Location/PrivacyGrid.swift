@@ -6,10 +6,11 @@ public struct PrivacyGrid: Sendable, Equatable {
   /// The side of a field, in metres.
   public let meters: Double
 
-  /// nil for a side of 0 or less: nothing is made coarse.
+  /// nil for a side of 0 or less: nothing is made coarse. A side of less than a metre is one, for a grid of more fields than a number can
+  /// count has no middle.
   public init?(meters: Double) {
     guard meters.isFinite, meters > 0 else { return nil }
-    self.meters = min(meters, 1_000_000)
+    self.meters = min(max(meters, 1), 1_000_000)
   }
 
   /// Metres for a degree of latitude.

@@ -101,6 +101,7 @@ struct OfferTests {
       ("openclaw://gateway?host=gw.example.com&tls=0", .plaintextRefused), ("openclaw://gateway", .offerInvalid),
       ("openclaw://gateway?host=a&port=x", .offerInvalid), ("openclaw://gateway?host=a&port=0", .offerInvalid),
       ("openclaw://gateway?host=%zz", .offerInvalid), ("openclaw://agent?message=hi", .offerInvalid),
+      ("openclaw://two\nlines", .offerInvalid), ("openclaw://gateway?host=a&port=1%0A2", .offerInvalid),
       (#"{"url":"wss://a","expiresAtMs":1}"#, .offerExpired),
       (#"{"url":"wss://a","expiresAtMs":"soon"}"#, .offerInvalid),
       (#"{"url":"wss://a","tlsFingerprint":"beef"}"#, .offerInvalid),
@@ -117,6 +118,7 @@ struct OfferTests {
   func refused(text: String, code: LinkError.Code) {
     let error = #expect(throws: LinkError.self) { try Self.parse(text) }
     #expect(error?.code == code, "\(text.prefix(80)): \(error?.description ?? "accepted")")
+    #expect(error?.summary.contains(where: \.isNewline) == false)
   }
 
   @Test("that also names a route in the clear outside the local network loses that route only")

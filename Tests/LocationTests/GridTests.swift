@@ -59,4 +59,10 @@ import Testing
     #expect(!coarse.isPrecise && (400...800).contains(coarse.accuracyMeters))
     #expect(PrivacyGrid(meters: 0) == nil && PrivacyGrid(meters: -5) == nil && PrivacyGrid(meters: .nan) == nil)
   }
+
+  @Test("a grid finer than a number can count is one of a metre, and still has a place on Earth in its middle")
+  func finest() throws {
+    let coarse = try #require(PrivacyGrid(meters: 1e-303)).applied(to: Self.fix(52.37, 4.895))
+    #expect(abs(coarse.latitude - 52.37) < 1e-4 && abs(coarse.longitude - 4.895) < 1e-4)
+  }
 }
