@@ -34,7 +34,7 @@ public struct PixelFormat: RawRepresentable, Hashable, Sendable, CustomStringCon
   /// NV12 with the colours after each two rows of brightness.
   public static let m420 = PixelFormat("M420" as StaticString)
   public static let grey = PixelFormat("GREY" as StaticString)
-  public static let y16 = PixelFormat("Y16" as StaticString)
+  public static let y16 = PixelFormat("Y16 " as StaticString)
   /// Ten bits a pixel without gaps.
   public static let y10b = PixelFormat("Y10B" as StaticString)
 

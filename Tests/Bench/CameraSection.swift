@@ -123,7 +123,7 @@ extension Section {
     return out + jpeg[at...]
   }
 
-  private static func listing(_ options: Options) async throws -> Figure {
+  static func listing(_ options: Options) async throws -> Figure {
     let loop = EventLoop(name: "camera")
     defer { loop.stop() }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)

@@ -25,6 +25,8 @@ struct ClipGuestTests {
 
     func begin() async throws(CameraError) { at = Monotonic.nanoseconds() }
     func next() async -> (samples: [Int16], atNs: UInt64)? {
+      // What nobody has asked for in time is lost, as with any microphone.
+      at = max(at, Monotonic.nanoseconds() - 500_000_000)
       let start = at
       at += 20_000_000
       // Heard a little after it sounded, as of any sound card, and when it is known whether there was a flash.
@@ -46,7 +48,7 @@ struct ClipGuestTests {
   func flashAndTone() async throws {
     let loop = EventLoop(name: "guest")
     defer { loop.stop() }
-    let size = Size(320, 240)
+    let size = Size(160, 120)
     let library = try TurboJPEG.shared.get()
     func plain(_ light: UInt8) throws -> [UInt8] {
       let picture = YUVPicture.made(size, .s422) { planes in
@@ -57,10 +59,10 @@ struct ClipGuestTests {
     let (dark, white) = (try plain(90), try plain(220))
     let flash = Flash()
     // White for the fifth of each second that begins with it.
-    let feeder = try Feeder(size: size, rate: 20) { now in
+    let feeder = try Feeder(size: size, rate: 10) { now in
       guard now % 1_000_000_000 < 200_000_000 else { return dark }
       // Known at once, and until the next frame at least.
-      flash.add(now..<(now + 60_000_000))
+      flash.add(now..<(now + 120_000_000))
       return white
     }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)
@@ -92,7 +94,7 @@ struct ClipGuestTests {
     let exit = await probe.waitForExit()
     let told = await probe.errorOutput
     #expect(exit.isSuccess, "\(told)")
-    for part in ["Video: h264", "Audio: aac", "320x240", "yuv420p"] { #expect(told.contains(part), "\(told)") }
+    for part in ["Video: h264", "Audio: aac", "160x120", "yuv420p"] { #expect(told.contains(part), "\(told)") }
     let duration = try #require(
       told.split(separator: "Duration: ").dropFirst().first.map { text in
         text.prefix { $0 != "," }.split(separator: ":").compactMap { Double($0) }.reduce(0) { $0 * 60 + $1 }

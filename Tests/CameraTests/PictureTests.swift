@@ -238,8 +238,13 @@ import Testing
   func agrees() throws {
     let size = Size(64, 32)
     var random = SeededRandom()
-    let rgb = (0..<(size.area * 3)).map { _ in UInt8(random.below(256)) }
-    let xr24 = stride(from: 0, to: rgb.count, by: 3).flatMap { [rgb[$0 + 2], rgb[$0 + 1], rgb[$0], 0xEE] }
+    var rgb: [UInt8] = []
+    var xr24: [UInt8] = []
+    for _ in 0..<size.area {
+      let (red, green, blue) = (UInt8(random.below(256)), UInt8(random.below(256)), UInt8(random.below(256)))
+      rgb += [red, green, blue]
+      xr24 += [blue, green, red, 0xEE]
+    }
     let pixels = try #require(PixelFormat("XR24"))
     let seen = try V4LConvert.shared.get().rgb(Frame(FrameFormat(pixels, size, stride: 256), xr24, atNs: 1))
     #expect(seen == rgb, "seed \(random.seed)")

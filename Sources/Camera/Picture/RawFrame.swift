@@ -38,8 +38,7 @@ extension YUVPicture {
     }
   }
 
-  /// A grey camera's numbers are brightness as the sensor has it: V4L2 gives GREY no quantization of its own, and what is delivered is the
-  /// luma of its YUV formats. Of the deeper ones the upper eight bits.
+  /// Of the deeper ones the upper eight bits.
   private static func grey(_ frame: Frame, _ stride: Int) -> YUVPicture {
     let size = frame.size
     let range = frame.format.range

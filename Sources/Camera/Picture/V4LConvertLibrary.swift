@@ -69,9 +69,24 @@ final class V4LConvert: @unchecked Sendable {
       }
       initialized = Int(count) == bytes ? bytes : 0
     }
-    if Int(count) == bytes { return output }
+    if Int(count) == bytes { return frame.format.pixels == Self.rgb565 ? Self.filled(output) : output }
     let reason = table.v4lconvert_get_error_message(handle).map { String(cString: $0).trimmed } ?? ""
     throw CameraError(.formatUnsupported, "libv4lconvert does not read \(frame.format.pixels): \(reason)")
+  }
+
+  private static let rgb565 = PixelFormat("RGBP")
+
+  /// The lower bits, which it leaves at 0, from the upper ones, so that white is white: 5, 6 and 5 bits are 8 each.
+  private static func filled(_ rgb: [UInt8]) -> [UInt8] {
+    var rgb = rgb
+    rgb.withUnsafeMutableBufferPointer { bytes in
+      for at in Swift.stride(from: 0, to: bytes.count - 2, by: 3) {
+        bytes[at] |= bytes[at] >> 5
+        bytes[at + 1] |= bytes[at + 1] >> 6
+        bytes[at + 2] |= bytes[at + 2] >> 5
+      }
+    }
+    return rgb
   }
 
   private static func format(_ pixels: PixelFormat, _ size: Size, stride: Int, bytes: Int) -> v4l2_format {
@@ -83,6 +98,8 @@ final class V4LConvert: @unchecked Sendable {
     format.fmt.pix.field = V4L2_FIELD_NONE.rawValue
     format.fmt.pix.bytesperline = UInt32(stride)
     format.fmt.pix.sizeimage = UInt32(bytes)
+    // Of a hue, which shares its place with YUV's encodings: 0…179.
+    if pixels.description.hasPrefix("HSV") { format.fmt.pix.ycbcr_enc = V4L2_HSV_ENC_180.rawValue }
     return format
   }
 }
