@@ -58,12 +58,16 @@ struct ClipGuestTests {
     }
     let (dark, white) = (try plain(90), try plain(220))
     let flash = Flash()
-    // White for the fifth of each second that begins with it.
-    let feeder = try Feeder(size: size, rate: 10) { now in
-      guard now % 1_000_000_000 < 200_000_000 else { return dark }
-      // Known at once, and until the next frame at least.
-      flash.add(now..<(now + 120_000_000))
-      return white
+    // Every fourth frame is white. Few enough frames that none is left out where all is emulated.
+    let count = Lock(0)
+    let feeder = try Feeder(size: size, rate: 6) { now in
+      let isWhite = count.withLock { count in
+        count += 1
+        return count % 4 == 0
+      }
+      // Known at once, and until the next frame.
+      if isWhite { flash.add(now..<(now + 170_000_000)) }
+      return isWhite ? white : dark
     }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)
     #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
