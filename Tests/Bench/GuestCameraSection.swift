@@ -59,7 +59,7 @@ extension Section {
       let client = try await bed.makeOperator()
       let picture = bed.folder + "/picture.jpg"
       let (width, height) = (String(size.width), String(size.height))
-      let params: JSON = ["deviceId": .string(node), "maxWidth": .int(size.width), "delayMs": 0]
+      let params: JSON = ["deviceId": .string(node), "maxWidth": .int(Int64(size.width)), "delayMs": 0]
       var times: [String: Samples] = [:]
       for round in 0...options.times(30) {
         func add(_ name: String, _ time: Double) {
