@@ -57,10 +57,10 @@ enum Unpacking {
     UInt8(truncatingIfNeeded: ((min(max(UInt16(truncatingIfNeeded: value), 16), 235) &- 16) &* 149 &+ 64) &>> 7)
   }
 
-  /// 1 + 283/2048 = 1.1382; 255/224 = 1.1384.
+  /// 1 + 283/2048 = 1.1382; 255/224 = 1.1384. Rounded a little down, so that 16 is 0.
   @inline(__always)
   private static func wide(colour value: UInt8) -> UInt8 {
     let distance = min(max(Int16(truncatingIfNeeded: value), 16), 240) &- 128
-    return UInt8(truncatingIfNeeded: distance &+ ((distance &* 283 &+ 1024) &>> 11) &+ 128)
+    return UInt8(truncatingIfNeeded: distance &+ ((distance &* 283 &+ 960) &>> 11) &+ 128)
   }
 }

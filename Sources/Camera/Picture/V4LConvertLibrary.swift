@@ -1,7 +1,7 @@
 import CV4L2
 import System
 
-/// libv4lconvert: reads the formats of cameras that few programs do (Bayer patterns, RGB565, HSV).
+/// libv4lconvert: reads the formats of cameras that few programs do (Bayer patterns, RGB565).
 ///
 /// Not its YUV formats, for it takes each of them for full range: cameras' are not, and what is then cut off can't be brought back.
 // @unchecked Sendable: the table is filled once and only read after that; each conversion has a handle of its own.
@@ -25,15 +25,14 @@ final class V4LConvert: @unchecked Sendable {
     }
   }
 
-  /// What it reads and we don't, except what only single old cameras send, with the bits a pixel has. Tried with version 1.22.
+  /// What it reads and we don't, except what only single old cameras send and HSV, which none does and which it reads wrong; with the bits a pixel has. Tried with version 1.22.
   private static let bitsOfPixel: [PixelFormat: Int] = {
     var bitsOfPixel: [PixelFormat: Int] = [:]
     func add(_ names: [String], bits: Int) {
       for name in names { if let pixels = PixelFormat(name) { bitsOfPixel[pixels] = bits } }
     }
     add(["RGBP"], bits: 16)
-    add(["HSV3"], bits: 24)
-    add(["RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24", "HSV4"], bits: 32)
+    add(["RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24"], bits: 32)
     add(["BA81", "GBRG", "GRBG", "RGGB"], bits: 8)
     return bitsOfPixel
   }()
@@ -98,8 +97,6 @@ final class V4LConvert: @unchecked Sendable {
     format.fmt.pix.field = V4L2_FIELD_NONE.rawValue
     format.fmt.pix.bytesperline = UInt32(stride)
     format.fmt.pix.sizeimage = UInt32(bytes)
-    // Of a hue, which shares its place with YUV's encodings: 0…179.
-    if pixels.description.hasPrefix("HSV") { format.fmt.pix.ycbcr_enc = V4L2_HSV_ENC_180.rawValue }
     return format
   }
 }
