@@ -43,7 +43,7 @@ demo: packages-run packages-demo ## pair this machine with a gateway on loopback
 	@$(SWIFT) build --product talknode -j $(JOBS) --quiet
 	@.build/debug/talknode demo $(ARGS)
 
-test: packages-run packages-test unit-tests conformance ## everything that must pass: the test suites, then the conformance clients
+test: packages-run packages-test unit-tests test-vm conformance ## everything that must pass: the test suites, those in QEMU, the conformance clients
 
 unit-tests: packages-run packages-test toolchain
 	$(SWIFT) build --build-tests -j $(JOBS) --quiet

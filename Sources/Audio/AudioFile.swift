@@ -61,18 +61,28 @@ public enum AudioFile {
   ///
   /// Takes milliseconds to seconds of computing, so it leaves the caller's executor. Throws `formatUnsupported` (unknown container,
   /// or one that this libsndfile does not read), `damaged`, `tooLong` or `libraryMissing`.
-  @concurrent
   public static func decode(_ bytes: [UInt8], limits: Limits = Limits()) async throws(AudioError) -> PCM {
-    try decodeNow(bytes, limits: limits)
+    try await elsewhere { () throws(AudioError) in try decodeNow(bytes, limits: limits) }.get()
   }
 
   /// The sound in received bytes, by what they are said to be.
   ///
   /// Throws `formatHeaderless` for samples without a known rate, and whatever `decode(_:limits:)` throws.
-  @concurrent
   public static func decode(
     _ bytes: [UInt8], as format: ClipFormat, limits: Limits = Limits()
   ) async throws(AudioError) -> PCM {
+    try await elsewhere { () throws(AudioError) in try decodeNow(bytes, as: format, limits: limits) }.get()
+  }
+
+  /// A result and no throw: after a typed throw out of a `@concurrent` function the caller's caller goes on off its actor (Swift 6.3).
+  @concurrent
+  private static func elsewhere(_ work: @Sendable () throws(AudioError) -> PCM) async -> Result<PCM, AudioError> {
+    Result { () throws(AudioError) in try work() }
+  }
+
+  private static func decodeNow(
+    _ bytes: [UInt8], as format: ClipFormat, limits: Limits
+  ) throws(AudioError) -> PCM {
     switch format {
     case .container: return try decodeNow(bytes, limits: limits)
     case .headerless(let name):

@@ -87,16 +87,19 @@ struct UtteranceFiles: Sendable {
   }
 
   /// Off the caller's executor: a folder on a slow disk may be named.
+  func write(_ sound: PCM) async throws(SpeechError) -> String { try await writeElsewhere(sound).get() }
+
+  /// A result and no throw: after a typed throw out of a `@concurrent` function the caller's caller goes on off its actor (Swift 6.3).
   @concurrent
-  func write(_ sound: PCM) async throws(SpeechError) -> String {
+  private func writeElsewhere(_ sound: PCM) async -> Result<String, SpeechError> {
     var random = SystemRandomNumberGenerator()
     let path = folder + "/" + String(random.next(), radix: 36) + ".wav"
     do throws(SystemError) {
       try Files.writeAtomically(AudioFile.wav(sound), to: path, mode: 0o600)
     } catch {
-      throw SpeechError(.failed, "What was heard could not be written to a file: \(error).")
+      return .failure(SpeechError(.failed, "What was heard could not be written to a file: \(error)."))
     }
-    return path
+    return .success(path)
   }
 
   @concurrent

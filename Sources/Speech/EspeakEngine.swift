@@ -47,14 +47,11 @@ final class EspeakEngine: Sendable {
 
   // MARK: From any thread
 
-  /// True when the thread had nothing to do before.
+  /// Speaks it after what came before; `drop` is called instead when the thread is given up first.
   func start(_ utterance: Utterance, into channel: SoundChannel, orElse drop: @escaping @Sendable () -> Void)
-    throws(SpeechError) -> Bool
+    throws(SpeechError)
   {
-    let isFirst = watched.withLock { watched in
-      watched.pending += 1
-      return watched.pending == 1
-    }
+    watched.withLock { $0.pending += 1 }
     let isTaken = thread.enqueue(limit: 16) {
       self.watched.withLock { $0.current = channel }
       if !channel.hasEnded { channel.finish(self.perform(utterance, channel)) }
@@ -69,7 +66,6 @@ final class EspeakEngine: Sendable {
       watched.withLock { $0.pending -= 1 }
       throw SpeechError(.busy, "Too much is waiting to be spoken.")
     }
-    return isFirst
   }
 
   /// Whether library and data are there.

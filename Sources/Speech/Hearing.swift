@@ -57,7 +57,6 @@ public actor Hearing {
   public func feed(_ samples: [Float]) -> Bool {
     if isFinished || isCancelled { return false }
     let room = limit - heard.count
-    heard.reserveCapacity(heard.count + min(samples.count, room))
     for sample in samples.prefix(room) { heard.append(Int16(sample: sample)) }
     wake()
     return heard.count < limit

@@ -57,6 +57,8 @@ public final class Synthesizer: Sendable {
 
   private struct State {
     var engine: EspeakEngine?
+    /// The engine that a watch looks at: one watch is enough, however many utterances come.
+    var watched: EspeakEngine?
     var hangs = 0
     var isStopped = false
   }
@@ -124,11 +126,11 @@ public final class Synthesizer: Sendable {
   private func start(_ utterance: Utterance, _ channel: SoundChannel) {
     do throws(SpeechError) {
       let engine = try engine()
-      let isFirst = try engine.start(utterance, into: channel) { [weak self] in
+      try engine.start(utterance, into: channel) { [weak self] in
         // The thread before this one hung; what waited for it goes on with the next.
         if let self { self.start(utterance, channel) } else { channel.cancel() }
       }
-      if isFirst { watch(engine) }
+      watch(engine)
     } catch {
       channel.finish(.failure(error))
     }
@@ -152,8 +154,14 @@ public final class Synthesizer: Sendable {
     return try result.get()
   }
 
-  /// Looks at the engine as long as it has something to do, and gives it up when it hangs.
+  /// Looks at the engine as long as it has something to do, and gives it up when it hangs. Nothing when that is done already.
   private func watch(_ engine: EspeakEngine) {
+    let isNew = state.withLock { state in
+      if state.watched === engine { return false }
+      state.watched = engine
+      return true
+    }
+    if !isNew { return }
     let limit = options.hangLimit
     Task { [weak self] in
       while engine.isBusy {
@@ -162,6 +170,12 @@ public final class Synthesizer: Sendable {
         if let self { self.giveUp(engine) } else { engine.abandon() }
         return
       }
+      guard let self else { return }
+      self.state.withLock { state in
+        if state.watched === engine { state.watched = nil }
+      }
+      // What has begun since the last look found itself watched.
+      if engine.isBusy { self.watch(engine) }
     }
   }
 
@@ -170,6 +184,7 @@ public final class Synthesizer: Sendable {
       // Another watch may have seen it first.
       if state.engine !== engine { return false }
       state.engine = nil
+      state.watched = nil
       state.hangs += 1
       return true
     }

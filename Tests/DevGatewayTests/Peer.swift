@@ -79,14 +79,18 @@ actor Peer {
   }
 
   func response(to id: String) async throws -> Frame.Response {
-    func find() -> JSON? { frames.first { $0["type"] == "res" && $0["id"]?.string == id } }
-    _ = await eventually { find() != nil }
-    let found = find()
+    // A method and not a function in here: an async closure that names the actor only through a local function runs off it (Swift 6.3).
+    _ = await eventually { self.frame(answering: id) != nil }
+    let found = frame(answering: id)
     guard
       case .response(let response) = try Frame(
         json: try #require(found, "no answer to \(id): \(String(describing: closure))"))
     else { throw WireError(code: "TEST", message: "no response") }
     return response
+  }
+
+  private func frame(answering id: String) -> JSON? {
+    frames.first { $0["type"] == "res" && $0["id"]?.string == id }
   }
 
   // MARK: What came

@@ -36,9 +36,24 @@ struct HoldToTalkTests {
       environment: ["HOME": folder("home"), "PATH": "/usr/bin:/bin", "TMPDIR": folder.path])
   }
 
-  private func phase() async throws -> String? {
-    let result = try await Subprocess.run(command("status", "--json"), deadline: .seconds(60), loop: loop)
-    return (try? JSON(parsing: String(decoding: result.output, as: UTF8.self)))?["talk"]?.string
+  /// What `talknode status --follow` said last. One process: starting one takes seconds in the guest.
+  private func follow() async throws -> (Subprocess, Lock<JSON>) {
+    let follower = try await Subprocess.start(command("status", "--follow", "--json"), loop: loop)
+    let last = Lock(JSON.null)
+    Task {
+      var line: [UInt8] = []
+      while let bytes = await follower.read(1 << 16) {
+        for byte in bytes {
+          if byte != 0x0A {
+            line.append(byte)
+          } else if let status = try? JSON(parsing: line) {
+            last.withLock { $0 = status }
+            line = []
+          }
+        }
+      }
+    }
+    return (follower, last)
   }
 
   /// What a quiet room sounds like; nothing at all would be taken for a muted microphone.
@@ -95,14 +110,22 @@ struct HoldToTalkTests {
   private func walk(
     _ pedal: VirtualKeyboard, _ speech: PCM, _ voice: SoundSystem, _ gateway: DevGateway, _ sentence: String
   ) async throws {
-    let patience: Duration = .seconds(90)
+    let patience: Duration = .seconds(45)
     let isUp = await eventually(within: patience) { await gateway.sessions().count == 2 }
     try #require(isUp, "the program did not connect both sockets")
+    // A press before the keyboard is watched is nobody's.
+    let (follower, last) = try await follow()
+    let isWatched = await eventually(within: patience) {
+      last.withLock { $0 }["triggers"]?.array?.first?["ready"]?.bool == true
+    }
+    try #require(isWatched, "the key is not watched: \(last.withLock { $0 })")
     let lease = try await voice.speaker.lease(for: "the test")
     let room = Task { _ = try? await lease.play(Self.roomTone(60)) }
     try await Task.sleep(for: .milliseconds(500))
     try pedal.press()
-    #expect(try await eventually(within: patience) { try await phase() == "listening" })
+    let isListening = await eventually(within: patience) { last.withLock { $0 }["talk"]?.string == "listening" }
+    try #require(isListening, "it does not listen: \(last.withLock { $0 })")
+    await follower.end()
     room.cancel()
     await room.value
     _ = try await lease.play(speech)
