@@ -31,7 +31,7 @@ FORMATTED := Sources Tests Package.swift
 VENV := .build/venv
 
 .PHONY: help demo test room build install uninstall bench lint format fuzz sanitize conformance deb clean \
-  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-speech test-vm
+  packages-build packages-run packages-demo packages-test toolchain unit-tests test-hangs test-speech test-vm bench-vm
 
 help: ## list these targets
 	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
@@ -101,6 +101,10 @@ deb: $(RELEASE) ## a Debian package of the release build in .build
 bench: packages-run packages-test $(RELEASE) ## measure size, start, latency, memory and wake-ups against their targets (ARGS=--json)
 	@TALKNODE_BENCH=1 $(SWIFT) build $(RELEASE_FLAGS) --product talknode-bench --quiet
 	@.build/release/talknode-bench --program $(RELEASE) $(ARGS)
+
+bench-vm: packages-run packages-test $(RELEASE) ## what a picture costs with real drivers, beside other programs, in QEMU (ARGS=--json)
+	@TALKNODE_BENCH=1 $(SWIFT) build $(RELEASE_FLAGS) --product talknode-bench --quiet
+	@Tests/Guest/bench $(RELEASE) $(ARGS)
 
 lint: packages-build toolchain ## check the format of every source file
 	$(SWIFT) format lint --strict -r $(FORMATTED)

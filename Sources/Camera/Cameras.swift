@@ -63,6 +63,7 @@ public actor Cameras {
     let feed = FrameFeed(
       name: device.name, warm: device.node == nil ? .zero : settings.warm, loop: loop,
       use: { [light, loop] isOn in
+        if !isOn { SpareMemory.clear() }
         guard let light else { return }
         loop.perform { light.assumeIsolated { $0.count(isOn ? 1 : -1) } }
       }, source: make)

@@ -68,7 +68,10 @@ struct Section: Sendable {
   let name: String
   let measure: @Sendable (Options) async throws -> [Figure]
 
-  static let all: [Section] = [program, daemon, link, talk, voice, location, camera, health]
+  /// In the guest there are cameras, and nothing else is measured.
+  static let all: [Section] =
+    getenv("TALKNODE_GUEST") == nil
+    ? [program, daemon, link, talk, voice, location, camera, health] : [guestCamera]
 }
 
 /// Why something could not be measured.

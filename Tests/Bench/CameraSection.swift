@@ -50,6 +50,7 @@ extension Section {
     }
     let frame = Frame(FrameFormat(.yuyv, size, stride: size.width * 2), yuyv, atNs: 1)
     let limits = Picture.Limits(width: size.width, quality: quality)
+    // In the range that a JPEG has: what is encoded has to be the same.
     let planes = BareTurboJPEG.Planes(yuyv: yuyv, size)
     let times = options.times(60)
     let own = try milliseconds(times) { _ = try Picture.make(of: frame, limits) }
@@ -122,7 +123,7 @@ extension Section {
     return out + jpeg[at...]
   }
 
-  private static func listing(_ options: Options) async throws -> Figure {
+  static func listing(_ options: Options) async throws -> Figure {
     let loop = EventLoop(name: "camera")
     defer { loop.stop() }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)
@@ -152,7 +153,11 @@ private struct BareTurboJPEG {
     init(yuyv: [UInt8], _ size: Size) {
       self.size = size
       bytes = [(0, 2), (1, 4), (3, 4)].map { first, step in
-        stride(from: first, to: yuyv.count, by: step).map { yuyv[$0] }
+        stride(from: first, to: yuyv.count, by: step).map { at in
+          let value = Double(yuyv[at])
+          return UInt8(
+            max(0, min(255, (first == 0 ? (value - 16) * 255 / 219 : (value - 128) * 255 / 224 + 128).rounded())))
+        }
       }
     }
   }

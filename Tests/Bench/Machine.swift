@@ -28,9 +28,10 @@ enum Machine {
     return (resident * 1.024 / 1000, share.map { $0 * 1.024 / 1000 })
   }
 
-  /// The most resident memory that this process has had, in megabytes.
-  static func mostMemory() throws -> Double {
-    guard let most = kilobytes("VmHWM", in: Files.text("/proc/self/status") ?? "") else {
+  /// The most resident memory that a process has had, in megabytes; 0 is this one.
+  static func mostMemory(of process: pid_t = 0) throws -> Double {
+    let name = process == 0 ? "self" : String(process)
+    guard let most = kilobytes("VmHWM", in: Files.text("/proc/\(name)/status") ?? "") else {
       throw BenchError("the kernel does not tell")
     }
     return most * 1.024 / 1000

@@ -35,9 +35,9 @@ actor Operator {
   }
 
   /// The params of `node.invoke`.
-  static func invoke(_ command: String, of node: String) -> JSON {
+  static func invoke(_ command: String, of node: String, _ params: JSON = [:]) -> JSON {
     [
-      "nodeId": .string(node), "command": .string(command), "params": [:], "timeoutMs": 15000,
+      "nodeId": .string(node), "command": .string(command), "params": params, "timeoutMs": 15000,
       "idempotencyKey": .string(Random.uuid()),
     ]
   }

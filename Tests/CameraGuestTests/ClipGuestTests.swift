@@ -12,27 +12,32 @@ struct ClipGuestTests {
   private final class Flash: Sendable {
     private let times = Lock<[Range<UInt64>]>([])
     func add(_ range: Range<UInt64>) { times.withLock { $0.append(range) } }
-    func isOn(at time: UInt64) -> Bool { times.withLock { $0.contains { $0.contains(time) } } }
+    func all(in span: Range<UInt64>) -> [Range<UInt64>] { times.withLock { $0.filter { $0.overlaps(span) } } }
   }
 
   /// A microphone that hears a tone while the flash is on.
   private actor Tone: ClipSound {
-    nonisolated let format = ClipFormat.Audio(sampleRate: 48_000, channels: 1)
+    nonisolated let format = ClipFormat.Audio(sampleRate: 16_000, channels: 1)
+    private static let turn = (0..<16).map { Int16(12_000 * sin(Double($0) / 16 * 2 * .pi)) }
     private let flash: Flash
     private var at: UInt64 = 0
     init(_ flash: Flash) { self.flash = flash }
 
     func begin() async throws(CameraError) { at = Monotonic.nanoseconds() }
     func next() async -> (samples: [Int16], atNs: UInt64)? {
+      // What nobody has asked for in time is lost, as with any microphone.
+      at = max(at, Monotonic.nanoseconds() - 500_000_000)
       let start = at
       at += 20_000_000
       // Heard a little after it sounded, as of any sound card, and when it is known whether there was a flash.
       let due = at + 60_000_000
       let now = Monotonic.nanoseconds()
       if due > now { try? await Task.sleep(for: .nanoseconds(Int64(due - now))) }
-      let samples = (0..<960).map { index -> Int16 in
-        let time = start + UInt64(index) * 1_000_000_000 / 48_000
-        return flash.isOn(at: time) ? Int16(12_000 * sin(Double(time % 1_000_000_000) / 1e9 * 2 * .pi * 1000)) : 0
+      // 1000 Hz: 16 samples a turn.
+      let on = flash.all(in: start..<at)
+      let samples = (0..<320).map { index -> Int16 in
+        let time = start + UInt64(index) * 62_500
+        return on.contains { $0.contains(time) } ? Self.turn[index % 16] : 0
       }
       return (samples, start)
     }
@@ -43,7 +48,7 @@ struct ClipGuestTests {
   func flashAndTone() async throws {
     let loop = EventLoop(name: "guest")
     defer { loop.stop() }
-    let size = Size(320, 240)
+    let size = Size(160, 120)
     let library = try TurboJPEG.shared.get()
     func plain(_ light: UInt8) throws -> [UInt8] {
       let picture = YUVPicture.made(size, .s422) { planes in
@@ -53,17 +58,22 @@ struct ClipGuestTests {
     }
     let (dark, white) = (try plain(90), try plain(220))
     let flash = Flash()
-    // White for the fifth of each second that begins with it.
-    let feeder = try Feeder(size: size, rate: 20) { now in
-      guard now % 1_000_000_000 < 200_000_000 else { return dark }
-      // Known at once, and until the next frame at least.
-      flash.add(now..<(now + 60_000_000))
-      return white
+    // Every fourth frame is white. Few enough frames that none is left out where all is emulated.
+    let count = Lock(0)
+    let feeder = try Feeder(size: size, rate: 6) { now in
+      let isWhite = count.withLock { count in
+        count += 1
+        return count % 4 == 0
+      }
+      // Known at once, and until the next frame.
+      if isWhite { flash.add(now..<(now + 170_000_000)) }
+      return isWhite ? white : dark
     }
     let cameras = Cameras(settings: CameraSettings(), loop: loop)
     #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
     let clip = try await cameras.clip(
-      ClipRequest(device: Feeder.node, duration: .seconds(3), limit: .seconds(50)), to: EncoderProcess(loop: loop),
+      ClipRequest(device: Feeder.node, duration: .seconds(3), limit: .seconds(50)),
+      to: EncoderProcess(limits: .init(start: .seconds(40), step: .seconds(40), finish: .seconds(40)), loop: loop),
       sound: Tone(flash))
     await cameras.close()
     await feeder.end()
@@ -71,30 +81,41 @@ struct ClipGuestTests {
     let file = "/tmp/clip-\(getpid()).mp4"
     defer { unlink(file) }
     try Files.writeAtomically(clip.bytes, to: file)
-    let told = try await GuestCamera.text(
-      "ffprobe", "-v", "error", "-show_entries", "format=duration:stream=codec_name,width,height,pix_fmt", "-of",
-      "default=noprint_wrappers=1", file, loop: loop)
-    for part in ["codec_name=h264", "codec_name=aac", "width=320", "height=240", "pix_fmt=yuv420p"] {
-      #expect(told.contains(part), "\(told)")
-    }
+    // One ffmpeg tells all of it, for its start is what takes time: what the file says of itself, each frame's time and brightness, the sound.
+    let light = "/tmp/clip-\(getpid()).txt"
+    defer { unlink(light) }
+    let probe = try await Subprocess.start(
+      .init(
+        "ffmpeg",
+        [
+          "-nostats", "-i", file, "-map", "v", "-vf",
+          "signalstats,metadata=print:key=lavfi.signalstats.YAVG:file=\(light)",
+          "-f", "null", "-", "-map", "a", "-f", "s16le", "-ac", "1", "-ar", "16000", "-",
+        ]), loop: loop)
+    await probe.closeInput()
+    var sound: [UInt8] = []
+    while let piece = await probe.read(1 << 20) { sound += piece }
+    let exit = await probe.waitForExit()
+    let told = await probe.errorOutput
+    #expect(exit.isSuccess, "\(told)")
+    for part in ["Video: h264", "Audio: aac", "160x120", "yuv420p"] { #expect(told.contains(part), "\(told)") }
     let duration = try #require(
-      told.split(separator: "\n").first { $0.hasPrefix("duration=") }.flatMap { Double($0.dropFirst(9)) })
+      told.split(separator: "Duration: ").dropFirst().first.map { text in
+        text.prefix { $0 != "," }.split(separator: ":").compactMap { Double($0) }.reduce(0) { $0 * 60 + $1 }
+      })
     #expect(abs(duration - 3) < 0.2, "\(duration) s")
-
-    // Each frame's time and brightness.
-    let frames = try await GuestCamera.text(
-      "ffprobe", "-v", "error", "-f", "lavfi", "-i", "movie=\(file),signalstats", "-show_entries",
-      "frame=pts_time:frame_tags=lavfi.signalstats.YAVG", "-of", "csv=p=0", loop: loop
-    ).split(separator: "\n").compactMap { line -> (time: Double, light: Double)? in
-      let parts = line.split(separator: ",").compactMap { Double($0) }
-      return parts.count == 2 ? (parts[0], parts[1]) : nil
+    // "frame:0 pts:0 pts_time:0", then "lavfi.signalstats.YAVG=93".
+    let lines = try #require(Files.text(light)).split(separator: "\n")
+    let frames = stride(from: 0, to: lines.count - 1, by: 2).compactMap { index -> (time: Double, light: Double)? in
+      guard let time = lines[index].split(separator: "pts_time:").last.flatMap({ Double($0.trimmed) }),
+        let light = lines[index + 1].split(separator: "=").last.flatMap({ Double($0) })
+      else { return nil }
+      return (time, light)
     }
     #expect(frames.count == clip.frames && frames.first?.time == 0)
     #expect(zip(frames, frames.dropFirst()).allSatisfy { $0.time < $1.time })
-    let sound = try await GuestCamera.run(
-      "ffmpeg", "-v", "error", "-i", file, "-map", "a", "-f", "s16le", "-ac", "1", "-ar", "48000", "-", loop: loop)
-    let loud = stride(from: 0, to: sound.count / 2 - 48, by: 48).map { first -> Bool in
-      (first..<(first + 48)).contains { index in
+    let loud = stride(from: 0, to: sound.count / 2 - 16, by: 16).map { first -> Bool in
+      (first..<(first + 16)).contains { index in
         abs(Int(Int16(bitPattern: UInt16(sound[2 * index]) | UInt16(sound[2 * index + 1]) << 8))) > 3000
       }
     }

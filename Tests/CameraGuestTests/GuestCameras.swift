@@ -13,7 +13,8 @@ enum GuestCamera {
     try await run(Subprocess.Command(program, arguments), loop)
   }
 
-  private static func run(_ command: Subprocess.Command, _ loop: EventLoop) async throws -> [UInt8] {
+  @discardableResult
+  static func run(_ command: Subprocess.Command, _ loop: EventLoop) async throws -> [UInt8] {
     let process = try await Subprocess.start(command, loop: loop)
     await process.closeInput()
     var output: [UInt8] = []
@@ -34,7 +35,7 @@ enum GuestCamera {
 
   /// Sets controls: `disconnect=1`.
   static func control(_ node: String, _ settings: String..., loop: EventLoop) async throws {
-    for setting in settings { try await run("v4l2-ctl", "-d", node, "-c", setting, loop: loop) }
+    try await run("v4l2-ctl", "-d", node, "-c", settings.joined(separator: ","), loop: loop)
   }
 
   /// The nth of vivid's cameras, drawing a still picture without text.
@@ -65,15 +66,31 @@ extension PixelFormat {
   /// Four characters, spaces and all, as v4l2-ctl wants them.
   var padded: String { description + String(repeating: " ", count: 4 - description.count) }
 
-  /// What ffmpeg calls it; nil when it does not have it.
+  /// What ffmpeg calls it; nil when it does not have it. Those that it only writes are rearranged for it by `planar`.
   var ffmpeg: String? {
     let names = [
-      "YUYV": "yuyv422", "UYVY": "uyvy422", "YVYU": "yvyu422", "NV12": "nv12", "NV21": "nv21", "NV16": "nv16",
+      "YUYV": "yuyv422", "UYVY": "uyvy422", "YVYU": "yvyu422", "NV12": "nv12", "NV21": "nv21", "NV16": "yuv422p",
+      "NV61": "yuv422p", "YV12": "yuv420p",
       "YU12": "yuv420p", "RGB3": "rgb24", "BGR3": "bgr24", "GREY": "gray", "RGBP": "rgb565le", "RGBO": "rgb555le",
       "RGB4": "0rgb", "BGR4": "bgr0", "XR24": "bgr0", "AR24": "bgr0", "BX24": "0rgb", "BA24": "0rgb",
       "BA81": "bayer_bggr8", "GBRG": "bayer_gbrg8", "GRBG": "bayer_grbg8", "RGGB": "bayer_rggb8",
     ]
     return names[description]
+  }
+}
+
+extension Frame {
+  /// Its bytes in the order of what ffmpeg calls it.
+  var planar: [UInt8] {
+    let area = size.area
+    switch format.pixels {
+    case .nv16, .nv61:
+      let first = stride(from: area, to: 2 * area, by: 2).map { bytes[$0] }
+      let second = stride(from: area + 1, to: 2 * area, by: 2).map { bytes[$0] }
+      return bytes[..<area] + (format.pixels == .nv16 ? first + second : second + first)
+    case .yv12: return Array(bytes[..<area] + bytes[(area * 5 / 4)..<(area * 3 / 2)] + bytes[area..<(area * 5 / 4)])
+    default: return bytes
+    }
   }
 }
 
@@ -109,6 +126,13 @@ final class Feeder: Sendable {
     guard code == 0 else {
       close(descriptor)
       throw SystemError("set the format of \(Self.node)", code: -code)
+    }
+    // Who begins to stream is its writer and gives it back when it closes; who only writes leaves it without any capability.
+    var kind = Int32(format.type)
+    let streams = cv4l2_streamon(descriptor, &kind)
+    guard streams == 0 else {
+      close(descriptor)
+      throw SystemError("write to \(Self.node)", code: -streams)
     }
     let isStarted = startThread(name: "feeder") { [flag, isOver] in
       while !flag.sleep(.nanoseconds(Int64(1e9 / rate))) {

@@ -53,61 +53,88 @@ struct VividTests {
     let (cameras, loop) = bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(0, cameras)
+    // Draws the same, so that the other program can look while we do.
+    let twin = try await GuestCamera.vivid(1, cameras)
     let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
     let readable = Set(offered).filter { FormatChoice.isReadable($0) }.sorted { $0.rawValue < $1.rawValue }
-    for pixels in PixelFormat.raw where pixels != .bgr24 { #expect(readable.contains(pixels), "vivid lacks \(pixels)") }
-    let library = try TurboJPEG.shared.get()
-    var rgbReference: [UInt8] = []
-    for pixels in [PixelFormat.rgb24] + readable.filter({ $0 != .rgb24 }) {
-      let frames = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [pixels]))
-      #expect(frames.format.pixels == pixels)
+    for pixels in PixelFormat.raw where ![.m420, .y10b].contains(pixels) {
+      #expect(readable.contains(pixels), "vivid lacks \(pixels)")
+    }
+    var frames: [PixelFormat: Frame] = [:]
+    for pixels in readable {
+      let stream = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [pixels]))
+      #expect(stream.format.pixels == pixels)
+      async let reference = GuestCamera.reference(twin, stream.format, loop: loop)
       // Marked as damaged are only frames that vivid was told to damage.
-      let frame = try #require(try await frames.next())
+      let frame = try #require(try await stream.next())
+      stream.end()
       #expect(!frame.isMarkedDamaged)
-      frames.end()
-      let reference = try await GuestCamera.reference(device, frame.format, loop: loop)
-      #expect(reference == frame.bytes, "\(frame.format): not v4l2-ctl's bytes")
-      let picture = try YUVPicture(raw: frame)
-      let rgb = try library.rgb(picture)
-      let expected: [UInt8]
-      // What ffmpeg does not have is held against the RGB of the same pattern, where edges are sharper.
-      let hasReference = pixels.ffmpeg != nil && frame.format.stride == tight(frame.format)
-      if hasReference { expected = try await ffmpeg(frame, as: pixels.ffmpeg!, loop) } else { expected = rgbReference }
-      if pixels == .rgb24 { rgbReference = expected }
-      let step = likeness(rgb, expected)
-      let inspected = try InspectedFrame(frame)
-      let jpeg = try Picture.make(of: inspected, Picture.Limits(width: 1600, quality: 0.9))
-      let seen = try library.rgb(library.decode(JPEGRepair(jpeg.bytes)))
-      let whole = likeness(seen, expected)
-      print("\(pixels): raw to RGB \(Int(step * 10) / 10) dB, JPEG \(Int(whole * 10) / 10) dB")
-      if pixels == .grey {
-        // ffmpeg takes grey for full range; V4L2's is the luma of its YUV formats. So against that.
-        let other = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [.yuyv]))
-        let luma = try YUVPicture(raw: try #require(try await other.next()))
-        other.end()
-        #expect(likeness(picture.planes[0].bytes, luma.planes[0].bytes) > 40)
-        continue
+      // Not compared in the macro, which would look for the way from one to the other.
+      let isSame = try await reference == frame.bytes
+      #expect(isSame, "\(frame.format): not v4l2-ctl's bytes")
+      frames[pixels] = frame
+    }
+    // One program and we at the same time.
+    let known = frames.values.filter { $0.format.pixels.ffmpeg != nil && isTight($0.format) }
+    async let theirs = ffmpeg(known, loop)
+    let library = try TurboJPEG.shared.get()
+    var ours: [PixelFormat: (raw: YUVPicture, rawRGB: [UInt8], jpeg: YUVPicture, jpegRGB: [UInt8])] = [:]
+    for pixels in readable {
+      let inspected = try InspectedFrame(frames[pixels]!)
+      let raw = try inspected.upright()
+      let jpeg = try library.decode(JPEGRepair(Picture.make(of: inspected, Picture.Limits(width: 1600)).bytes))
+      ours[pixels] = (raw, try library.rgb(raw), jpeg, try library.rgb(jpeg))
+    }
+    let expected = try await theirs
+    // vivid's grey is the luma of BT.709 in full range.
+    let rgb = try #require(expected[.rgb24])
+    let luma = stride(from: 0, to: rgb.count, by: 3).map { (at: Int) -> UInt8 in
+      let (red, green, blue) = (Int(rgb[at]), Int(rgb[at + 1]), Int(rgb[at + 2]))
+      return UInt8((13_879 * red + 46_688 * green + 4713 * blue) >> 16)
+    }
+    for pixels in readable {
+      let (raw, rawRGB, jpeg, jpegRGB) = ours[pixels]!
+      let step: Double
+      let whole: Double
+      if pixels.isGrey {
+        step = likeness(raw.planes[0].bytes, luma)
+        whole = likeness(jpeg.planes[0].bytes, luma)
+      } else {
+        // What ffmpeg does not have is held against the RGB of the same pattern, where edges are sharper.
+        step = likeness(rawRGB, expected[pixels] ?? rgb)
+        whole = likeness(jpegRGB, expected[pixels] ?? rgb)
       }
+      print("\(pixels): raw to RGB \(Int(step * 10) / 10) dB, JPEG \(Int(whole * 10) / 10) dB")
       // A Bayer pattern's colours are guessed from the neighbours, by each program in its own way: at the bars' edges they differ.
       let isBayer = ["BA81", "GBRG", "GRBG", "RGGB"].contains(pixels.description)
-      let least: Double = isBayer ? 25 : hasReference ? 40 : 28
+      let least: Double = isBayer ? 25 : expected[pixels] != nil || pixels.isGrey ? 40 : 28
       #expect(step >= least, "\(pixels): \(step) dB")
       #expect(whole >= min(least, 28), "\(pixels): \(whole) dB")
     }
     await cameras.close()
   }
 
-  private func tight(_ format: FrameFormat) -> Int {
-    format.pixels.leastStride(width: format.size.width) ?? format.stride
+  private func isTight(_ format: FrameFormat) -> Bool {
+    format.pixels.leastStride(width: format.size.width).map { $0 == format.stride } ?? true
   }
 
-  private func ffmpeg(_ frame: Frame, as name: String, _ loop: EventLoop) async throws -> [UInt8] {
-    let file = "/tmp/frame-\(getpid()).raw"
-    defer { unlink(file) }
-    try Files.writeAtomically(frame.bytes, to: file)
-    return try await GuestCamera.run(
-      "ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", name, "-s",
-      "\(frame.size.width)x\(frame.size.height)", "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-", loop: loop)
+  /// Frames as RGB, by one ffmpeg, for its start is what takes time.
+  private func ffmpeg(_ frames: [Frame], _ loop: EventLoop) async throws -> [PixelFormat: [UInt8]] {
+    func file(_ frame: Frame, _ kind: String) -> String { "/tmp/frame-\(frame.format.pixels).\(kind)" }
+    defer { for frame in frames { for kind in ["raw", "rgb"] { unlink(file(frame, kind)) } } }
+    var arguments = ["-loglevel", "error", "-y"]
+    for frame in frames {
+      try Files.writeAtomically(frame.planar, to: file(frame, "raw"))
+      arguments += ["-f", "rawvideo", "-pix_fmt", frame.format.pixels.ffmpeg!]
+      arguments += ["-s", "\(frame.size.width)x\(frame.size.height)", "-i", file(frame, "raw")]
+    }
+    for (index, frame) in frames.enumerated() {
+      arguments += ["-map", "\(index)", "-f", "rawvideo", "-pix_fmt", "rgb24", file(frame, "rgb")]
+    }
+    try await GuestCamera.run(Subprocess.Command("ffmpeg", arguments), loop)
+    var pictures: [PixelFormat: [UInt8]] = [:]
+    for frame in frames { pictures[frame.format.pixels] = try Files.read(file(frame, "rgb"), limit: 64 << 20) }
+    return pictures
   }
 
   @Test("a format that nobody reads falls through to the next")
@@ -117,7 +144,8 @@ struct VividTests {
     let device = try await GuestCamera.vivid(0, cameras)
     let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
     let unread = try #require(offered.first { !FormatChoice.isReadable($0) }, "vivid offers nothing unusual")
-    let picture = try await cameras.snap(SnapRequest(device: device.id, delay: .zero, formats: [unread, .uyvy]))
+    let picture = try await cameras.snap(
+      SnapRequest(device: device.id, limits: Picture.Limits(width: 320), delay: .zero, formats: [unread, .uyvy]))
     #expect(picture.source.pixels == .uyvy)
     let error = await failure { () throws(CameraError) in
       try await cameras.snap(SnapRequest(device: device.id, formats: [unread]))
@@ -167,6 +195,8 @@ struct VividTests {
     let device = try await GuestCamera.vivid(1, cameras)
     let other = try await Subprocess.start(
       Subprocess.Command("v4l2-ctl", ["-d", device.node!, "--stream-mmap", "--stream-count=100000"]), loop: loop)
+    // It says so for each frame it has.
+    #expect(await eventually { await other.errorOutput.contains("<") })
     var error: CameraError?
     #expect(
       await eventually {
@@ -268,12 +298,14 @@ struct VividTests {
     await cameras.close()
   }
 
-  @Test("pulled out in mid-capture, the reader is told at once; the camera is gone from then on")
+  @Test("pulled out in mid-capture, the reader is told at once; the camera is gone until it is plugged in again")
   func unplugged() async throws {
     let (cameras, loop) = bed()
     defer { loop.stop() }
-    // The last one: it does not come back.
     let device = try await GuestCamera.vivid(2, cameras)
+    // vivid plugs itself in again when nobody has it open any more.
+    let hand = open(device.node!, O_RDWR | O_CLOEXEC)
+    #expect(hand >= 0)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
     _ = try await frames.next()
     try await GuestCamera.control(device.node!, "disconnect=1", loop: loop)
@@ -281,8 +313,11 @@ struct VividTests {
       while try await frames.next() != nil {}
     }
     #expect(error?.code == .unplugged, "\(String(describing: error))")
-    let after = await failure { () throws(CameraError) in try await cameras.snap(SnapRequest(device: device.id)) }
+    let request = SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero)
+    let after = await failure { () throws(CameraError) in try await cameras.snap(request) }
     #expect(after?.code == .unplugged || after?.code == .unknownCamera, "\(String(describing: after))")
+    close(hand)
+    #expect(await eventually { (try? await cameras.snap(request)) != nil }, "it is not there again")
     await cameras.close()
   }
 }
@@ -303,7 +338,10 @@ struct LoopbackTests {
       #expect(await eventually { (try? await cameras.device(Feeder.node)) != nil })
       let picture = try await cameras.snap(SnapRequest(device: Feeder.node, delay: .zero))
       #expect(picture.isPassedThrough && picture.source.pixels == .mjpeg)
-      #expect(picture.bytes == expected)
+      let place = zip(picture.bytes, expected).enumerated().first { $0.element.0 != $0.element.1 }?.offset
+      #expect(
+        picture.bytes.count == expected.count && place == nil,
+        "\(picture.bytes.count) bytes are not \(expected.count): \(place ?? -1)")
       await cameras.close()
       await feeder.end()
     }
@@ -354,13 +392,15 @@ func failure<Value>(of call: () async throws(CameraError) -> Value) async -> Cam
   }
 }
 
-/// How like two pictures of a size are, in dB; 100 when they are the same.
+/// How like two pictures of a size are, in dB; 100 when they are the same. By every 7th byte, which comes by all columns and colours: the
+/// guest is slow.
 func likeness(_ left: [UInt8], _ right: [UInt8]) -> Double {
   guard left.count == right.count, !left.isEmpty else { return 0 }
-  var sum = 0
-  for index in left.indices {
+  var (sum, count) = (0, 0)
+  for index in stride(from: 0, to: left.count, by: 7) {
     let difference = Int(left[index]) - Int(right[index])
     sum += difference * difference
+    count += 1
   }
-  return sum == 0 ? 100 : 10 * log10(255 * 255 * Double(left.count) / Double(sum))
+  return sum == 0 ? 100 : 10 * log10(255 * 255 * Double(count) / Double(sum))
 }

@@ -56,10 +56,23 @@ import Testing
   func cutAnywhere() throws {
     let bytes = try Sample.bytes("no-tables.jpg")
     let library = try TurboJPEG.shared.get()
-    for end in stride(from: 0, to: bytes.count - 40, by: 7) {
-      guard let cleaned = try? JPEGRepair(Array(bytes[..<end])) else { continue }
-      #expect(throws: CameraError.self, "cut at \(end) of \(bytes.count)") { _ = try library.thumbnail(cleaned) }
+    // What did not come is zeros, where a driver hands over the whole buffer.
+    for filling in [0, 3000] {
+      for end in stride(from: 0, to: bytes.count - 40, by: 7) {
+        let cut = bytes[..<end] + [UInt8](repeating: 0, count: filling)
+        guard let cleaned = try? JPEGRepair(Array(cut)) else { continue }
+        #expect(throws: CameraError.self, "cut at \(end) of \(bytes.count), and \(filling) zeros") {
+          _ = try library.thumbnail(cleaned)
+        }
+      }
     }
+  }
+
+  @Test("a whole frame without an end mark is whole with zeros after it as well")
+  func filled() throws {
+    let bytes = try Sample.bytes("no-end.jpg")
+    let filled = try JPEGRepair(bytes + [UInt8](repeating: 0, count: 3000))
+    #expect(try TurboJPEG.shared.get().decode(filled) == TurboJPEG.shared.get().decode(JPEGRepair(bytes)))
   }
 
   @Test("random bytes within a frame end in a picture or an error")

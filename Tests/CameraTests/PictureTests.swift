@@ -23,7 +23,23 @@ import Testing
       frame(.nv12) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
       frame(.nv21) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
       frame(.yuv420) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
+      frame(.yvyu) { bytes, stride in each { bytes[$1 * stride + 2 * $0] = luma[$1 * size.width + $0] } },
+      frame(.yv12) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
+      frame(.nv16) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
+      frame(.nv61) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
+      frame(.m420) { bytes, stride in each { bytes[($1 + $1 / 2) * stride + $0] = luma[$1 * size.width + $0] } },
       frame(.grey) { bytes, stride in each { bytes[$1 * stride + $0] = luma[$1 * size.width + $0] } },
+      frame(.y16) { bytes, stride in each { bytes[$1 * stride + 2 * $0 + 1] = luma[$1 * size.width + $0] } },
+      frame(.y10b) { bytes, stride in
+        each { x, y in
+          for bit in 0..<10 {
+            let at = y * stride * 8 + x * 10 + bit
+            let isSet = bit < 8 ? luma[y * size.width + x] >> (7 - UInt8(bit)) & 1 == 1 : x % 2 == 0
+            let mask = UInt8(0x80) >> UInt8(at % 8)
+            bytes[at / 8] = isSet ? bytes[at / 8] | mask : bytes[at / 8] & ~mask
+          }
+        }
+      },
     ]
     return (luma, made)
   }
@@ -72,6 +88,18 @@ import Testing
     case .yuv420:
       bytes = [UInt8](repeating: 90, count: size.area) + [UInt8](repeating: 60, count: size.area / 4)
       bytes += [UInt8](repeating: 200, count: size.area / 4)
+    case .yvyu: bytes = (0..<(size.area / 2)).flatMap { _ in [90, 200, 90, 60] as [UInt8] }
+    case .yv12:
+      bytes = [UInt8](repeating: 90, count: size.area) + [UInt8](repeating: 200, count: size.area / 4)
+      bytes += [UInt8](repeating: 60, count: size.area / 4)
+    case .nv16: bytes = [UInt8](repeating: 90, count: size.area) + (0..<(size.area / 2)).flatMap { _ in [60, 200] }
+    case .nv61: bytes = [UInt8](repeating: 90, count: size.area) + (0..<(size.area / 2)).flatMap { _ in [200, 60] }
+    case .m420:
+      let rows = [UInt8](repeating: 90, count: 2 * size.width) + (0..<(size.width / 2)).flatMap { _ in [60, 200] }
+      bytes = (0..<(size.height / 2)).flatMap { _ in rows }
+    case .y16: bytes = (0..<size.area).flatMap { _ in [0xEE, 90] as [UInt8] }
+    // Four times 90·4 in ten bits each.
+    case .y10b: bytes = (0..<(size.area / 4)).flatMap { _ in [0x5A, 0x16, 0x85, 0xA1, 0x68] as [UInt8] }
     // 90 + 1.402·72 = 190.9; 90 − 0.344·(−68) − 0.714·72 = 62.0; 90 + 1.772·(−68) = −30.5, which is 0: so another colour.
     case .rgb24: bytes = (0..<size.area).flatMap { _ in [200, 50, 30] as [UInt8] }
     case .bgr24: bytes = (0..<size.area).flatMap { _ in [30, 50, 200] as [UInt8] }
@@ -82,7 +110,7 @@ import Testing
       switch pixels {
       // 0.299·200 + 0.587·50 + 0.114·30 = 92.6; U = 128 + 0.564·(30 − 92.6); V = 128 + 0.713·(200 − 92.6).
       case .rgb24, .bgr24: [93, 93, 205]
-      case .grey: [90]
+      case .grey, .y16, .y10b: [90]
       default: [90, 60, 200]
       }
     for (plane, value) in zip(picture.planes, expected) {
@@ -206,22 +234,20 @@ import Testing
     }
   }
 
-  @Test("it sees in YVYU what we see in YUYV")
+  @Test("its red is ours, and so is where it is")
   func agrees() throws {
     let size = Size(64, 32)
     var random = SeededRandom()
-    var yuyv: [UInt8] = []
-    for _ in 0..<(size.area / 2) {
-      let luma = UInt8(60 + random.below(100))
-      yuyv += [luma, UInt8(100 + random.below(50)), luma, UInt8(100 + random.below(50))]
+    var rgb: [UInt8] = []
+    var xr24: [UInt8] = []
+    for _ in 0..<size.area {
+      let (red, green, blue) = (UInt8(random.below(256)), UInt8(random.below(256)), UInt8(random.below(256)))
+      rgb += [red, green, blue]
+      xr24 += [blue, green, red, 0xEE]
     }
-    var yvyu = yuyv
-    for index in stride(from: 0, to: yuyv.count, by: 4) { yvyu.swapAt(index + 1, index + 3) }
-    let ours = try YUVPicture(raw: Frame(FrameFormat(.yuyv, size, stride: 128), yuyv, atNs: 1))
-    let theirs = try YUVPicture(
-      raw: Frame(FrameFormat(try #require(PixelFormat("YVYU")), size, stride: 128), yvyu, atNs: 1))
-    #expect(theirs.sampling == .s444)
-    #expect(likeness(ours.luma, theirs.luma) > 38, "seed \(random.seed)")
+    let pixels = try #require(PixelFormat("XR24"))
+    let seen = try V4LConvert.shared.get().rgb(Frame(FrameFormat(pixels, size, stride: 256), xr24, atNs: 1))
+    #expect(seen == rgb, "seed \(random.seed)")
   }
 
   @Test("a frame that is too short is refused, not read over its end")

@@ -65,8 +65,9 @@ extension Cameras {
     try await sound?.begin()
     let frames = try await frames(of: device, CaptureWish(.motion, width: request.width))
     defer { frames.end() }
-    let first = try await settled(frames, device)
-    let recorder = ClipRecorder(request, writer, sound, first, prefersHardware: settings.prefersHardwareEncoder)
+    // The encoder is told the size of the frames as they are. It may take a while to start, so that the clip begins after that.
+    let sample = try await settled(frames, device)
+    let recorder = ClipRecorder(request, writer, sound, sample.size, prefersHardware: settings.prefersHardwareEncoder)
     let clip = try await recorder.run(frames)
     await sound?.end()
     return clip

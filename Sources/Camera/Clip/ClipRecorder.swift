@@ -12,7 +12,6 @@ final class ClipRecorder: Sendable {
   private let request: ClipRequest
   private let writer: any ClipWriter
   private let sound: (any ClipSound)?
-  private let first: InspectedFrame
   private let target: Size
   private let lengthNs: UInt64
   private let prefersHardware: Bool
@@ -23,15 +22,13 @@ final class ClipRecorder: Sendable {
   private static let soundPatience: Duration = .milliseconds(500)
 
   init(
-    _ request: ClipRequest, _ writer: any ClipWriter, _ sound: (any ClipSound)?, _ first: InspectedFrame,
-    prefersHardware: Bool
+    _ request: ClipRequest, _ writer: any ClipWriter, _ sound: (any ClipSound)?, _ size: Size, prefersHardware: Bool
   ) {
     self.request = request
     self.writer = writer
     self.sound = sound
-    self.first = first
     self.prefersHardware = prefersHardware
-    let goal = Picture.goal(first.size, request.width)
+    let goal = Picture.goal(size, request.width)
     target = Size(max(2, goal.width / 2 * 2), max(2, goal.height / 2 * 2))
     lengthNs = UInt64(request.duration.milliseconds * 1e6)
   }
@@ -41,8 +38,10 @@ final class ClipRecorder: Sendable {
       ClipFormat(
         width: target.width, height: target.height, fps: frames.format.rate ?? 30, audio: sound?.format,
         maxBytes: request.maxBytes, duration: request.duration, prefersHardware: prefersHardware))
+    let first = try await first(of: frames, after: Monotonic.nanoseconds())
+    let beginNs = first.frame.atNs
     let (pieces, into) = AsyncStream.makeStream(of: Piece.self)
-    let filming = Task { @concurrent [self] in await film(frames, into) }
+    let filming = Task { @concurrent [self] in await film(frames, from: beginNs, into) }
     let listening = Task { @concurrent [self] in await listen(into) }
     defer {
       filming.cancel()
@@ -50,19 +49,22 @@ final class ClipRecorder: Sendable {
       into.finish()
     }
     var (count, dropped) = (0, 0)
-    var timeline = sound.map { SoundTimeline($0.format, beginNs: first.frame.atNs, lengthNs: lengthNs) }
+    var timeline = sound.map { SoundTimeline($0.format, beginNs: beginNs, lengthNs: lengthNs) }
     var lastNs: UInt64?
     func show(_ frame: InspectedFrame) async throws(CameraError) {
-      let at = frame.frame.atNs - first.frame.atNs
+      let at = frame.frame.atNs - beginNs
       // Times grow; a driver that repeats one repeats a frame.
       if let last = lastNs, at <= last { return }
       lastNs = at
       count += 1
-      let picture = try frame.upright(least: target)
+      var picture = try frame.upright(least: target)
+      let bytes = picture.i420(target)
+      picture.recycle()
       try await writer.write(
         frame: Frame(
-          FrameFormat(.yuv420, target, stride: target.width), picture.i420(target), atNs: at,
-          sequence: UInt32(truncatingIfNeeded: count)))
+          FrameFormat(.yuv420, target, stride: target.width), bytes, atNs: at,
+          sequence: UInt32(truncatingIfNeeded: count)
+        ))
     }
     try await show(first)
     var (framesOver, soundOver) = (false, sound == nil)
@@ -105,11 +107,25 @@ final class ClipRecorder: Sendable {
 
   private let skipped = Lock(0)
 
+  /// The first whole frame that was taken after `now`.
+  private func first(of frames: FrameSubscription, after now: UInt64) async throws(CameraError) -> InspectedFrame {
+    while let frame = try await frames.next() {
+      if frame.atNs < now { continue }
+      do throws(CameraError) { return try InspectedFrame(frame) } catch {
+        guard error.code == .damaged else { throw error }
+        skipped.withLock { $0 += 1 }
+      }
+    }
+    throw CameraError(.stopped, "The clip is not wanted any more.")
+  }
+
   /// Passes frames on until the clip's length is reached.
-  private func film(_ frames: FrameSubscription, _ into: AsyncStream<Piece>.Continuation) async {
+  private func film(
+    _ frames: FrameSubscription, from beginNs: UInt64, _ into: AsyncStream<Piece>.Continuation
+  ) async {
     do throws(CameraError) {
       while let frame = try await frames.next() {
-        if frame.atNs >= first.frame.atNs + lengthNs {
+        if frame.atNs >= beginNs + lengthNs {
           into.yield(.framesEnded(nil))
           return
         }

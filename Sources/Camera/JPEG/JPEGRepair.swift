@@ -96,6 +96,7 @@ public struct JPEGRepair: Sendable, Equatable {
         guard let marker = nextMarker() else {
           // No end mark: whether the data is whole is for the decoder to say.
           guard hasScan else { throw .noScan }
+          cutFilling()
           pieces.append(.made([0xFF, 0xD9]))
           return
         }
@@ -111,6 +112,16 @@ public struct JPEGRepair: Sendable, Equatable {
         try segment(marker)
       }
       throw .badSegment
+    }
+
+    /// Takes zeros off the end of the data: a buffer is filled with them after what has come, and a decoder would see grey where the picture
+    /// was cut off. What an encoder writes last is ones up to a whole byte; a zero after 0xFF belongs to it.
+    private mutating func cutFilling() {
+      guard case .own(let range) = pieces.last else { return }
+      var end = range.upperBound
+      while end > range.lowerBound && bytes[end - 1] == 0 { end -= 1 }
+      if end > range.lowerBound && end < range.upperBound && bytes[end - 1] == 0xFF { end += 1 }
+      pieces[pieces.count - 1] = .own(range.lowerBound..<end)
     }
 
     /// Moves to the next marker's 0xFF and returns its code; bytes that belong to nothing are passed over.

@@ -6,11 +6,7 @@ extension YUVPicture {
     let size = format.size
     guard size.isSane else { throw CameraError(.damaged, "The camera names an impossible size.") }
     guard PixelFormat.raw.contains(format.pixels) else {
-      let library = try V4LConvert.shared.get()
-      self = try TurboJPEG.shared.get().planes(rgb: library.rgb(frame), size)
-      // libv4lconvert takes every YUV for full range. What it made of limited range lies within it, so that it can be undone here.
-      if V4LConvert.isLuma(format.pixels) && !format.range.isFull { stretch() }
-      if V4LConvert.isLuma(format.pixels) && format.range.is709 { convertFrom709() }
+      self = try TurboJPEG.shared.get().planes(rgb: V4LConvert.shared.get().rgb(frame), size)
       return
     }
     let stride = max(format.stride, format.pixels.leastStride(width: size.width) ?? 0)
@@ -27,34 +23,13 @@ extension YUVPicture {
       let library = try TurboJPEG.shared.get()
       self = try library.planes(rgb: frame.bytes, size, stride: stride, isBGR: format.pixels == .bgr24)
       return
-    case .grey:
-      // A grey camera's numbers are brightness as the sensor has it: V4L2 gives GREY no quantization of its own, and what is
-      // delivered is the luma of its YUV formats.
-      self = .made(size, .grey) { planes in
-        Self.rows(frame, stride) { source, row in
-          Self.spread(source, 0, 1, planes[0].baseAddress! + row * size.width, size.width, .luma(range))
-        }
-      }
-    case .yuyv, .uyvy:
-      self = Self.packed(frame, stride, lumaAt: format.pixels == .yuyv ? 0 : 1)
-    case .nv12, .nv21:
-      self = Self.semiplanar(frame, stride, redFirst: format.pixels == .nv21)
-    default:
-      self = Self.planar(frame, stride)
+    case .grey, .y16, .y10b: self = Self.grey(frame, stride)
+    case .yuyv, .uyvy, .yvyu: self = Self.packed(frame, stride)
+    case .nv12, .nv21, .m420: self = Self.semiplanar(frame, stride)
+    case .nv16, .nv61: self = Self.semiplanar422(frame, stride)
+    default: self = Self.planar(frame, stride)
     }
     if range.is709 && sampling != .grey { convertFrom709() }
-  }
-
-  /// What is done to each byte on its way.
-  private enum Change {
-    case none
-    /// 16…235 to 0…255.
-    case stretchLuma
-    /// 16…240 about 128 to 0…255.
-    case stretchColour
-
-    static func luma(_ range: ColourRange) -> Change { range.isFull ? .none : .stretchLuma }
-    static func colour(_ range: ColourRange) -> Change { range.isFull ? .none : .stretchColour }
   }
 
   private static func rows(_ frame: Frame, _ stride: Int, _ body: (UnsafePointer<UInt8>, Int) -> Void) {
@@ -63,72 +38,60 @@ extension YUVPicture {
     }
   }
 
-  /// Copies every `step`th byte. The loops are plain so that the compiler turns them into vector code.
-  @inline(__always)
-  private static func spread(
-    _ source: UnsafePointer<UInt8>, _ first: Int, _ step: Int, _ target: UnsafeMutablePointer<UInt8>, _ count: Int,
-    _ change: Change
-  ) {
-    switch change {
-    case .none:
-      for index in 0..<count { target[index] = source[first &+ index &* step] }
-    case .stretchLuma:
-      for index in 0..<count {
-        // 149/128 = 1.1641; 255/219 = 1.1644.
-        let value = (Int32(truncatingIfNeeded: source[first &+ index &* step]) &- 16) &* 149 &+ 64
-        target[index] = UInt8(truncatingIfNeeded: min(max(value &>> 7, 0), 255))
-      }
-    case .stretchColour:
-      for index in 0..<count {
-        // 583/512 = 1.1387; 255/224 = 1.1384.
-        let value = (Int32(truncatingIfNeeded: source[first &+ index &* step]) &- 128) &* 583 &+ 256
-        target[index] = UInt8(truncatingIfNeeded: min(max((value &>> 9) &+ 128, 0), 255))
-      }
-    }
-  }
-
-  /// Limited range made full.
-  private mutating func stretch() {
-    for index in planes.indices {
-      let count = planes[index].bytes.count
-      planes[index].bytes.withUnsafeMutableBufferPointer { bytes in
-        let base = bytes.baseAddress!
-        Self.spread(base, 0, 1, base, count, index == 0 ? .stretchLuma : .stretchColour)
+  /// Of the deeper ones the upper eight bits.
+  private static func grey(_ frame: Frame, _ stride: Int) -> YUVPicture {
+    let size = frame.size
+    let range = frame.format.range
+    return .made(size, .grey) { planes in
+      rows(frame, stride) { source, row in
+        let line = planes[0].baseAddress! + row * size.width
+        switch frame.format.pixels {
+        case .y16: Unpacking.luma(source + 1, step: 2, to: line, size.width, range)
+        case .y10b:
+          // Ten bits a pixel without gaps, the highest first.
+          for x in 0..<size.width {
+            let (byte, bit) = (x * 10 / 8, x * 10 % 8)
+            let both = UInt16(source[byte]) << 8 | UInt16(source[byte + (bit == 0 ? 0 : 1)])
+            line[x] = UInt8(truncatingIfNeeded: both >> (8 - UInt16(bit)))
+          }
+          Unpacking.luma(line, step: 1, to: line, size.width, range)
+        default: Unpacking.luma(source, step: 1, to: line, size.width, range)
+        }
       }
     }
   }
 
-  private static func packed(_ frame: Frame, _ stride: Int, lumaAt: Int) -> YUVPicture {
+  private static func packed(_ frame: Frame, _ stride: Int) -> YUVPicture {
     let size = frame.size
     let pairs = (size.width + 1) / 2
+    // Where the first brightness, blue and red are in four bytes.
+    let (luma, blue, red) =
+      switch frame.format.pixels {
+      case .uyvy: (1, 0, 2)
+      case .yvyu: (0, 3, 1)
+      default: (0, 1, 3)
+      }
     let range = frame.format.range
     return .made(size, .s422) { planes in
       rows(frame, stride) { source, row in
-        let luma = planes[0].baseAddress! + row * pairs * 2
-        let blue = planes[1].baseAddress! + row * pairs
-        let red = planes[2].baseAddress! + row * pairs
-        if lumaAt == 0 {
-          spread(source, 0, 2, luma, pairs * 2, .luma(range))
-          spread(source, 1, 4, blue, pairs, .colour(range))
-          spread(source, 3, 4, red, pairs, .colour(range))
-        } else {
-          spread(source, 1, 2, luma, pairs * 2, .luma(range))
-          spread(source, 0, 4, blue, pairs, .colour(range))
-          spread(source, 2, 4, red, pairs, .colour(range))
-        }
+        let line = planes[0].baseAddress! + row * pairs * 2
+        Unpacking.luma(source + luma, step: 2, to: line, pairs * 2, range)
+        Unpacking.colour(source + blue, step: 4, to: planes[1].baseAddress! + row * pairs, pairs, range)
+        Unpacking.colour(source + red, step: 4, to: planes[2].baseAddress! + row * pairs, pairs, range)
         // The second half of an odd row's last pair is nothing the camera saw.
-        if size.width % 2 == 1 { luma[size.width] = luma[size.width - 1] }
+        if size.width % 2 == 1 { line[size.width] = line[size.width - 1] }
       }
     }
   }
 
-  /// The brightness of 4:2:0 formats, with an odd last column and row there twice.
+  /// The brightness of 4:2:0 formats, with an odd last column and row there twice. In M420 each two rows are followed by their colours.
   private static func luma420(_ frame: Frame, _ stride: Int, _ target: UnsafeMutableBufferPointer<UInt8>) {
     let size = frame.size
     let plane = planeSize(0, of: size, .s420)
+    let isMixed = frame.format.pixels == .m420
     rows(frame, stride) { source, row in
       let line = target.baseAddress! + row * plane.width
-      spread(source, 0, 1, line, size.width, .luma(frame.format.range))
+      Unpacking.luma(source + (isMixed ? row / 2 * stride : 0), step: 1, to: line, size.width, frame.format.range)
       if plane.width > size.width { line[size.width] = line[size.width - 1] }
     }
     if plane.height > size.height {
@@ -137,17 +100,39 @@ extension YUVPicture {
     }
   }
 
-  private static func semiplanar(_ frame: Frame, _ stride: Int, redFirst: Bool) -> YUVPicture {
+  private static func semiplanar(_ frame: Frame, _ stride: Int) -> YUVPicture {
     let size = frame.size
     let chroma = planeSize(1, of: size, .s420)
+    let (blue, red) = frame.format.pixels == .nv21 ? (2, 1) : (1, 2)
+    let isMixed = frame.format.pixels == .m420
     return .made(size, .s420) { planes in
       luma420(frame, stride, planes[0])
       frame.bytes.withUnsafeBufferPointer { bytes in
         for row in 0..<chroma.height {
-          let source = bytes.baseAddress! + stride * (size.height + row)
-          let change = Change.colour(frame.format.range)
-          spread(source, redFirst ? 1 : 0, 2, planes[1].baseAddress! + row * chroma.width, chroma.width, change)
-          spread(source, redFirst ? 0 : 1, 2, planes[2].baseAddress! + row * chroma.width, chroma.width, change)
+          let source = bytes.baseAddress! + stride * (isMixed ? 3 * row + 2 : size.height + row)
+          for (plane, first) in [(blue, 0), (red, 1)] {
+            Unpacking.colour(
+              source + first, step: 2, to: planes[plane].baseAddress! + row * chroma.width, chroma.width,
+              frame.format.range)
+          }
+        }
+      }
+    }
+  }
+
+  private static func semiplanar422(_ frame: Frame, _ stride: Int) -> YUVPicture {
+    let size = frame.size
+    let width = (size.width + 1) / 2
+    let (blue, red) = frame.format.pixels == .nv61 ? (2, 1) : (1, 2)
+    return .made(size, .s422) { planes in
+      rows(frame, stride) { source, row in
+        let line = planes[0].baseAddress! + row * width * 2
+        Unpacking.luma(source, step: 1, to: line, size.width, frame.format.range)
+        if size.width % 2 == 1 { line[size.width] = line[size.width - 1] }
+        let colours = source + stride * size.height
+        for (plane, first) in [(blue, 0), (red, 1)] {
+          Unpacking.colour(
+            colours + first, step: 2, to: planes[plane].baseAddress! + row * width, width, frame.format.range)
         }
       }
     }
@@ -156,15 +141,16 @@ extension YUVPicture {
   private static func planar(_ frame: Frame, _ stride: Int) -> YUVPicture {
     let size = frame.size
     let chroma = planeSize(1, of: size, .s420)
+    let order = frame.format.pixels == .yv12 ? [2, 1] : [1, 2]
     return .made(size, .s420) { planes in
       luma420(frame, stride, planes[0])
       frame.bytes.withUnsafeBufferPointer { bytes in
-        for plane in 1...2 {
-          let base = bytes.baseAddress! + stride * size.height + (plane - 1) * (stride / 2) * chroma.height
+        for (place, plane) in order.enumerated() {
+          let base = bytes.baseAddress! + stride * size.height + place * (stride / 2) * chroma.height
           for row in 0..<chroma.height {
-            spread(
-              base + row * (stride / 2), 0, 1, planes[plane].baseAddress! + row * chroma.width, chroma.width,
-              .colour(frame.format.range))
+            Unpacking.colour(
+              base + row * (stride / 2), step: 1, to: planes[plane].baseAddress! + row * chroma.width, chroma.width,
+              frame.format.range)
           }
         }
       }

@@ -1,7 +1,9 @@
 import CV4L2
 import System
 
-/// libv4lconvert: reads the formats of cameras that few programs do (Bayer patterns, RGB565, the odd orders of YUV).
+/// libv4lconvert: reads the formats of cameras that few programs do (Bayer patterns, RGB565).
+///
+/// Not its YUV formats, for it takes each of them for full range: cameras' are not, and what is then cut off can't be brought back.
 // @unchecked Sendable: the table is filled once and only read after that; each conversion has a handle of its own.
 final class V4LConvert: @unchecked Sendable {
   private let table: cv4lconvert
@@ -23,46 +25,30 @@ final class V4LConvert: @unchecked Sendable {
     }
   }
 
-  /// How a format lies in memory: bits a pixel of a row of the first plane, and rows of that length for each two rows of the picture.
-  private struct Layout {
-    let bits: Int
-    let rows: Int
-    /// Its numbers are brightness and colour, which have a range, rather than red, green and blue.
-    let isLuma: Bool
-  }
-
-  /// What it reads and we don't, except what only single old cameras send. Tried with version 1.22.
-  private static let layouts: [PixelFormat: Layout] = {
-    var layouts: [PixelFormat: Layout] = [:]
-    func add(_ names: [String], bits: Int, rows: Int = 2, isLuma: Bool = false) {
-      for name in names {
-        if let pixels = PixelFormat(name) { layouts[pixels] = Layout(bits: bits, rows: rows, isLuma: isLuma) }
-      }
+  /// What it reads and we don't, except what only single old cameras send and HSV, which none does and which it reads wrong; with the bits a pixel has. Tried with version 1.22.
+  private static let bitsOfPixel: [PixelFormat: Int] = {
+    var bitsOfPixel: [PixelFormat: Int] = [:]
+    func add(_ names: [String], bits: Int) {
+      for name in names { if let pixels = PixelFormat(name) { bitsOfPixel[pixels] = bits } }
     }
-    add(["YVYU", "Y16"], bits: 16, isLuma: true)
-    add(["Y10B"], bits: 10, isLuma: true)
-    add(["YV12", "M420"], bits: 8, rows: 3, isLuma: true)
-    add(["NV16", "NV61"], bits: 8, rows: 4, isLuma: true)
     add(["RGBP"], bits: 16)
-    add(["HSV3"], bits: 24)
-    add(["RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24", "HSV4"], bits: 32)
+    add(["RGB4", "BGR4", "XR24", "AR24", "BX24", "BA24"], bits: 32)
     add(["BA81", "GBRG", "GRBG", "RGGB"], bits: 8)
-    return layouts
+    return bitsOfPixel
   }()
 
-  static var formats: Set<PixelFormat> { Set(layouts.keys) }
-  static func reads(_ pixels: PixelFormat) -> Bool { layouts[pixels] != nil }
-  static func isLuma(_ pixels: PixelFormat) -> Bool { layouts[pixels]?.isLuma == true }
+  static var formats: Set<PixelFormat> { Set(bitsOfPixel.keys) }
+  static func reads(_ pixels: PixelFormat) -> Bool { bitsOfPixel[pixels] != nil }
 
   /// The frame as RGB, rows without padding. Throws `damaged` when it is too short, `formatUnsupported` when the library does not read it.
   func rgb(_ frame: Frame) throws(CameraError) -> [UInt8] {
     guard frame.size.isSane else { throw CameraError(.damaged, "The camera names an impossible size.") }
-    guard let layout = Self.layouts[frame.format.pixels] else {
+    guard let bits = Self.bitsOfPixel[frame.format.pixels] else {
       throw CameraError(.formatUnsupported, "The format \(frame.format.pixels) is not read here.")
     }
-    let stride = max(frame.format.stride, (frame.size.width * layout.bits + 7) / 8)
+    let stride = max(frame.format.stride, (frame.size.width * bits + 7) / 8)
     // Checked here, for the library reads on over the end of some formats' frames.
-    guard stride <= 1 << 20, frame.bytes.count >= stride * ((frame.size.height * layout.rows + 1) / 2) else {
+    guard stride <= 1 << 20, frame.bytes.count >= stride * frame.size.height else {
       throw CameraError(.damaged, "The frame is too short.")
     }
     guard let handle = withUnsafePointer(to: table, { cv4lconvert_make($0) }) else {
@@ -82,9 +68,24 @@ final class V4LConvert: @unchecked Sendable {
       }
       initialized = Int(count) == bytes ? bytes : 0
     }
-    if Int(count) == bytes { return output }
+    if Int(count) == bytes { return frame.format.pixels == Self.rgb565 ? Self.filled(output) : output }
     let reason = table.v4lconvert_get_error_message(handle).map { String(cString: $0).trimmed } ?? ""
     throw CameraError(.formatUnsupported, "libv4lconvert does not read \(frame.format.pixels): \(reason)")
+  }
+
+  private static let rgb565 = PixelFormat("RGBP")
+
+  /// The lower bits, which it leaves at 0, from the upper ones, so that white is white: 5, 6 and 5 bits are 8 each.
+  private static func filled(_ rgb: [UInt8]) -> [UInt8] {
+    var rgb = rgb
+    rgb.withUnsafeMutableBufferPointer { bytes in
+      for at in Swift.stride(from: 0, to: bytes.count - 2, by: 3) {
+        bytes[at] |= bytes[at] >> 5
+        bytes[at + 1] |= bytes[at + 1] >> 6
+        bytes[at + 2] |= bytes[at + 2] >> 5
+      }
+    }
+    return rgb
   }
 
   private static func format(_ pixels: PixelFormat, _ size: Size, stride: Int, bytes: Int) -> v4l2_format {

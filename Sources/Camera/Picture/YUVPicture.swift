@@ -67,17 +67,27 @@ struct YUVPicture: Sendable, Equatable {
     let total = sizes.reduce(0) { $0 + $1.area }
     // One stretch of memory for all, cut up afterwards, would be copied; so a plane each.
     var planes = sizes.map { Plane(size: $0, bytes: []) }
-    func nest(_ index: Int, _ pointers: inout [UnsafeMutableBufferPointer<UInt8>]) {
-      if index == sizes.count { return fill(&pointers) }
-      planes[index].bytes = [UInt8](unsafeUninitializedCapacity: sizes[index].area) { room, initialized in
-        pointers.append(UnsafeMutableBufferPointer(rebasing: room[..<sizes[index].area]))
-        nest(index + 1, &pointers)
-        initialized = sizes[index].area
-      }
-    }
     var pointers: [UnsafeMutableBufferPointer<UInt8>] = []
     pointers.reserveCapacity(sizes.count)
-    if total > 0 { nest(0, &pointers) }
+    func nest(_ index: Int) {
+      if index == sizes.count { return fill(&pointers) }
+      var bytes = SpareMemory.bytes(sizes[index].area)
+      bytes.withUnsafeMutableBufferPointer { room in
+        pointers.append(room)
+        nest(index + 1)
+      }
+      planes[index].bytes = bytes
+    }
+    if total > 0 { nest(0) }
     return YUVPicture(size, sampling, planes: planes)
+  }
+
+  /// Ends it: its memory is the next picture's.
+  mutating func recycle() {
+    for index in planes.indices {
+      var bytes: [UInt8] = []
+      swap(&bytes, &planes[index].bytes)
+      SpareMemory.keep(bytes)
+    }
   }
 }

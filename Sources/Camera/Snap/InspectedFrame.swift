@@ -27,8 +27,8 @@ struct InspectedFrame: Sendable {
       light = Self.light(of: frame)
     } else {
       // Formats that libv4lconvert reads: it says whether the frame is whole.
-      light = Light(
-        try YUVPicture(raw: frame).planes[0].bytes.lazy.enumerated().filter { $0.offset % 61 == 0 }.map(\.element))
+      let luma = try YUVPicture(raw: frame).planes[0].bytes
+      light = Light(stride(from: 0, to: luma.count, by: 61).lazy.map { luma[$0] })
     }
   }
 
@@ -42,23 +42,31 @@ struct InspectedFrame: Sendable {
   private static func light(of frame: Frame) -> Light {
     let (step, first): (Int, Int) =
       switch frame.format.pixels {
-      case .yuyv: (2, 0)
-      case .uyvy: (2, 1)
+      case .yuyv, .yvyu: (2, 0)
+      case .uyvy, .y16: (2, 1)
       // Green is most of the brightness.
       case .rgb24, .bgr24: (3, 1)
       default: (1, 0)
       }
     let isFull = frame.format.range.isFull || frame.format.pixels == .rgb24 || frame.format.pixels == .bgr24
-    var samples: [UInt8] = []
+    // In M420 a row of colours follows each two rows; of ten bits in a row, every 8th pixel's upper eight are a byte.
+    let isMixed = frame.format.pixels == .m420
+    let pace = frame.format.pixels == .y10b ? 10 : 8 * step
+    let (across, down) = ((frame.size.width + 7) / 8, (frame.size.height + 7) / 8)
+    var (sum, white) = (0, 0)
     frame.bytes.withUnsafeBufferPointer { bytes in
-      for row in stride(from: 0, to: frame.size.height, by: 8) {
-        for column in stride(from: 0, to: frame.size.width, by: 8) {
-          let value = Int(bytes[row * frame.format.stride + column * step + first])
-          samples.append(isFull ? UInt8(value) : UInt8(max(0, min(255, (value - 16) * 149 / 128))))
+      for row in 0..<down {
+        var place = (isMixed ? 12 : 8) * row * frame.format.stride + first
+        for _ in 0..<across {
+          var value = Int(bytes[place])
+          if !isFull { value = max(0, min(255, ((value - 16) * 149) >> 7)) }
+          sum += value
+          if value >= Light.white { white += 1 }
+          place += pace
         }
       }
     }
-    return Light(samples)
+    return Light(sum: sum, white: white, count: across * down)
   }
 
   /// The picture upright. With `least`, a JPEG is scaled down in the decoder as far as it stays that large.

@@ -15,9 +15,17 @@ struct Light: Sendable, Equatable {
     var (sum, white, count) = (0, 0, 0)
     for sample in samples {
       sum += Int(sample)
-      if sample >= 250 { white += 1 }
+      if Int(sample) >= Self.white { white += 1 }
       count += 1
     }
+    self.init(sum: sum, white: white, count: count)
+  }
+
+  /// What is as white as it gets.
+  static let white = 250
+
+  /// From the sum of samples, and how many of them are white.
+  init(sum: Int, white: Int, count: Int) {
     mean = count == 0 ? 0 : Double(sum) / Double(count)
     burnt = count == 0 ? 0 : Double(white) / Double(count)
   }

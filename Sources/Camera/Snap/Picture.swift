@@ -45,8 +45,13 @@ public struct Picture: Sendable {
     var shrink = Shrink(quality: limits.quality, size: target, limit: limits.bytes)
     var attempt = shrink.first
     var picture = try frame.upright(least: target)
+    defer { picture.recycle() }
     while true {
-      if picture.size != attempt.size { picture = picture.scaled(to: attempt.size) }
+      if picture.size != attempt.size {
+        let scaled = picture.scaled(to: attempt.size)
+        picture.recycle()
+        picture = scaled
+      }
       let bytes = try library.encode(picture, quality: Int((attempt.quality * 100).rounded()))
       switch shrink.after(bytes.count) {
       case .fits:

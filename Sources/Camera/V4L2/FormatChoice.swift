@@ -68,7 +68,7 @@ enum FormatChoice {
 
   private static func isBetter(_ left: CaptureMode, than right: CaptureMode, _ wish: CaptureWish) -> Bool {
     // Colour before grey, whatever the size: an infrared camera's node is grey, and a person expects to recognise things.
-    if (left.pixels == .grey) != (right.pixels == .grey) { return right.pixels == .grey }
+    if left.pixels.isGrey != right.pixels.isGrey { return right.pixels.isGrey }
     let (a, b) = (fit(left, wish), fit(right, wish))
     let (first, second) = (rank(left, wish), rank(right, wish))
     if wish.purpose == .picture {

@@ -28,10 +28,10 @@ final class V4L2Device {
       capabilities: own ? answer.device_caps : answer.capabilities)
   }
 
-  /// The formats it offers, in its order; at most 64.
+  /// The formats it offers, in its order; at most 256.
   func formats() -> [PixelFormat] {
     var found: [PixelFormat] = []
-    for index in 0..<64 as Range<UInt32> {
+    for index in 0..<256 as Range<UInt32> {
       var answer = v4l2_fmtdesc()
       answer.index = index
       answer.type = V4L2_BUF_TYPE_VIDEO_CAPTURE.rawValue
@@ -41,9 +41,9 @@ final class V4L2Device {
     return found
   }
 
-  /// Every format with its sizes and the most frames a second of each.
-  func modes() -> [CaptureMode] {
-    formats().flatMap { pixels in
+  /// Formats with their sizes and the most frames a second of each.
+  func modes(of formats: [PixelFormat]) -> [CaptureMode] {
+    formats.flatMap { pixels in
       let sizes = sizes(of: pixels)
       if sizes.isEmpty { return [CaptureMode(pixels, nil, rate: nil)] }
       return sizes.map { CaptureMode(pixels, $0, rate: rate(of: pixels, $0)) }

@@ -17,10 +17,14 @@ final class V4L2Stream {
 
   /// Opens the best mode that the device really does. Throws `busy`, `unplugged`, `formatUnsupported` or what the last try was refused with.
   static func open(_ device: V4L2Device, _ wish: CaptureWish) throws(CameraError) -> V4L2Stream {
-    let offered = device.modes()
-    let modes = FormatChoice.order(offered, for: wish)
+    let offered = device.formats()
+    // A driver is asked for a format's sizes only where they matter: some have hundreds.
+    let wanted = offered.filter { pixels in
+      FormatChoice.isReadable(pixels) && wish.formats?.contains(pixels) != false
+    }
+    let modes = FormatChoice.order(device.modes(of: wanted), for: wish)
     if modes.isEmpty {
-      let names = Set(offered.map(\.pixels.description)).sorted().joined(separator: ", ")
+      let names = Set(offered.map(\.description)).sorted().joined(separator: ", ")
       throw CameraError(
         .formatUnsupported, "The camera \(device.path) offers only formats that are not read here: \(names).")
     }
@@ -68,7 +72,8 @@ final class V4L2Stream {
     var stride = Int(pix.bytesperline)
     if let least = mode.pixels.leastStride(width: done.width), stride < least { stride = least }
     return FrameFormat(
-      mode.pixels, done, stride: mode.pixels.isJPEG ? 0 : stride, rate: setRate(mode, on: device), range: range(of: pix)
+      mode.pixels, done, stride: mode.pixels.isJPEG ? 0 : stride, rate: setRate(mode, on: device),
+      range: range(of: pix, mode.pixels)
     )
   }
 
@@ -90,11 +95,12 @@ final class V4L2Stream {
     return Double(interval.denominator) / Double(interval.numerator)
   }
 
-  private static func range(of pix: v4l2_pix_format) -> ColourRange {
-    let isJPEGSpace = pix.colorspace == V4L2_COLORSPACE_JPEG.rawValue
+  private static func range(of pix: v4l2_pix_format, _ pixels: PixelFormat) -> ColourRange {
+    // By default what has no colour encoding is full, and so is grey: its numbers are the sensor's.
+    let isFullByDefault = pixels.isGrey || pix.colorspace == V4L2_COLORSPACE_JPEG.rawValue
     let isFull =
       pix.quantization == V4L2_QUANTIZATION_FULL_RANGE.rawValue
-      || pix.quantization == V4L2_QUANTIZATION_DEFAULT.rawValue && isJPEGSpace
+      || pix.quantization == V4L2_QUANTIZATION_DEFAULT.rawValue && isFullByDefault
     let is709 =
       pix.ycbcr_enc == V4L2_YCBCR_ENC_709.rawValue
       || pix.ycbcr_enc == V4L2_YCBCR_ENC_DEFAULT.rawValue && pix.colorspace == V4L2_COLORSPACE_REC709.rawValue
