@@ -10,14 +10,19 @@ public struct Capture: AsyncSequence, Sendable {
   public struct Options: Sendable, Equatable {
     /// Samples a second that the reader wants.
     public var rate: Int
-    /// Every chunk but the last is exactly this long.
+    /// Every chunk but the first and the last is exactly this long. Each wakes its reader, and those behind it.
     public var chunk: Duration
+    /// How long the first one is: a reader shall know soon that sound comes. Nil: like the others.
+    public var first: Duration?
     /// How far the reader may be behind.
     public var bound: Duration
 
-    public init(rate: Int = 16_000, chunk: Duration = .milliseconds(20), bound: Duration = .seconds(10)) {
+    public init(
+      rate: Int = 16_000, chunk: Duration = .milliseconds(20), first: Duration? = nil, bound: Duration = .seconds(10)
+    ) {
       self.rate = rate
       self.chunk = chunk
+      self.first = first
       self.bound = bound
     }
   }

@@ -29,6 +29,7 @@ final class CapturePipe: Sendable {
   private let options: Capture.Options
   private let buffer: CaptureBuffer
   private let chunkSize: Int
+  private let firstSize: Int
   private let find: @Sendable (Finding) -> Void
 
   /// `find` is called on the device's thread.
@@ -39,6 +40,7 @@ final class CapturePipe: Sendable {
     self.buffer = buffer
     self.find = find
     chunkSize = max(1, options.chunk.samples(at: options.rate))
+    firstSize = max(1, (options.first ?? options.chunk).samples(at: options.rate))
     state = Lock(State(position: position, lastSamples: Monotonic.now()))
   }
 
@@ -120,8 +122,10 @@ final class CapturePipe: Sendable {
   /// Moves whole chunks (or `all`) from pending to the buffer.
   private func cut(_ state: inout State, all: Bool) {
     var start = 0
-    while state.pending.count - start >= chunkSize || all && start < state.pending.count {
-      let end = min(start + chunkSize, state.pending.count)
+    while start < state.pending.count {
+      let size = state.position == 0 ? firstSize : chunkSize
+      if state.pending.count - start < size && !all { break }
+      let end = min(start + size, state.pending.count)
       let samples = Array(state.pending[start..<end])
       let chunk = Capture.Chunk(
         samples: samples, position: state.position, at: state.pendingAt, level: Level(samples))

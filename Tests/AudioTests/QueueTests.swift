@@ -77,6 +77,22 @@ struct QueueTests {
     #expect(chunks[0].at == .seconds(5))
   }
 
+  @Test("the first chunk may be shorter, so that a reader knows soon that sound comes; no sample is lost")
+  func firstChunk() async throws {
+    let buffer = CaptureBuffer(rate: 16_000, bound: .seconds(10))
+    let options = Capture.Options(chunk: .milliseconds(60), first: .milliseconds(20))
+    let pipe = CapturePipe(options: options, buffer: buffer, position: 0) { _ in }
+    try pipe.begin(rate: 16_000)
+    for _ in 0..<7 { pipe.deliver(.samples([Float](repeating: 0.25, count: 320), at: .seconds(5))) }
+    #expect(pipe.finish() == 2240)
+    buffer.end(nil)
+    var sizes: [Int] = []
+    while let event = try await buffer.next() {
+      if case .chunk(let chunk) = event { sizes.append(chunk.samples.count) }
+    }
+    #expect(sizes == [320, 960, 960])
+  }
+
   @Test("a pipe finds a second of zeros once, and the first sound, and nothing after that")
   func zeros() throws {
     let buffer = CaptureBuffer(rate: 16_000, bound: .seconds(10))
