@@ -117,14 +117,15 @@ fuzz: packages-build toolchain ## each decoder of foreign bytes against libFuzze
 
 SANITIZERS ?= thread address
 sanitize: packages-run packages-test toolchain ## the test suites under the thread and the address sanitizer
-	@# Reports go to files, those of programs that a test starts too: one of them fails the run, also when the tests pass.
+	@# Reports go to files, those of programs that a test starts too: one of them fails the run, also when the tests pass. Leaks are not
+	@# looked for: libsndfile leaves a damaged Ogg file's headers behind, Foundation the environment. Growth is what `make bench` measures.
 	@for sanitizer in $(SANITIZERS); do \
 	  scratch=$(CURDIR)/.build-$$sanitizer; reports=$$scratch/reports; rm -rf "$$reports"; mkdir -p "$$reports"; \
 	  echo "Building with the $$sanitizer sanitizer."; \
 	  $(SWIFT) build --build-tests --sanitize=$$sanitizer --scratch-path "$$scratch" -j $(JOBS) --quiet 2>&1 \
 	    | { grep -v "Cannot export local symbol" || true; } || exit 1; \
 	  status=0; \
-	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="log_path=$$reports/report" \
+	  SWIFT="$(SWIFT)" TSAN_OPTIONS="log_path=$$reports/report" ASAN_OPTIONS="detect_leaks=0 log_path=$$reports/report" \
 	    Tests/run --sanitize=$$sanitizer --scratch-path "$$scratch" || status=1; \
 	  if [ -n "$$(ls -A "$$reports")" ]; then head -n 60 "$$reports"/*; status=1; fi; \
 	  [ $$status = 0 ] || exit 1; \
