@@ -14,6 +14,8 @@ actor GatewayChannel {
   static let mostEarlyEvents = 64
   /// Messages that are no frame, until the connection is given up.
   static let mostGarbage = 16
+  /// The largest whole number that JSON programs agree on.
+  static let largestSeq: Int64 = 1 << 53
   /// Larger messages are parsed off the loop, so that the other socket is not held up.
   private static let largeMessage = 256 << 10
 
@@ -101,7 +103,8 @@ actor GatewayChannel {
       if early.count < Self.mostEarlyEvents { early.append(event) }
       return
     }
-    if let seq = event.seq {
+    // A number that no counter reaches is none, and would overflow below.
+    if let seq = event.seq, (0...Self.largestSeq).contains(seq) {
       if let lastSeq, seq > lastSeq + 1 { listener.gap(seq - lastSeq - 1) }
       lastSeq = max(seq, lastSeq ?? seq)
     }

@@ -34,7 +34,7 @@ public enum WallClock {
     var seconds = time_t(milliseconds.floorDivided(by: 1000))
     var parts = tm()
     gmtime_r(&seconds, &parts)
-    let fraction = milliseconds - milliseconds.floorDivided(by: 1000) * 1000
+    let fraction = (milliseconds % 1000 + 1000) % 1000
     func pad(_ value: Int, _ width: Int) -> String {
       let digits = String(value)
       return String(repeating: "0", count: max(0, width - digits.count)) + digits

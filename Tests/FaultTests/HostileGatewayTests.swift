@@ -29,10 +29,24 @@ struct HostileGatewayTests {
       let link = try await desk.connect(gateway.offer())
       try await eventually("both sockets are up") { await link.status().isComplete }
       let before = await link.status()
-      for text in Self.garbage.shuffled().prefix(14) { await gateway.sendText(text, to: desk.id) }
+      var random = SeededRandom()
+      print("seed \(random.seed)")
+      for text in Self.garbage.shuffled(using: &random).prefix(14) { await gateway.sendText(text, to: desk.id) }
       try await gateway.expectAnswer(desk)
       _ = try await link.request("node.list", [:], as: .operator)
       #expect(await link.status() == before)
+    }
+  }
+
+  @Test("is borne: numbers of events that no counter reaches, in any order")
+  func numbers() async throws {
+    try await withHouse { gateway, desk in
+      let link = try await desk.connect(gateway.offer())
+      try await eventually("both sockets are up") { await link.status().isComplete }
+      for number in [-5, Int64.max, 3, .min, .max, .max, 0, 1 << 53, 1] {
+        await gateway.sendText(#"{"type":"event","event":"tick","seq":\#(number)}"#, to: desk.id)
+      }
+      try await gateway.expectAnswer(desk)
     }
   }
 

@@ -103,6 +103,7 @@ struct OfferTests {
       ("openclaw://gateway?host=%zz", .offerInvalid), ("openclaw://agent?message=hi", .offerInvalid),
       ("openclaw://two\nlines", .offerInvalid), ("openclaw://gateway?host=a&port=1%0A2", .offerInvalid),
       (#"{"url":"wss://a","expiresAtMs":1}"#, .offerExpired),
+      (#"{"url":"wss://a","expiresAtMs":-9223372036854775808}"#, .offerExpired),
       (#"{"url":"wss://a","expiresAtMs":"soon"}"#, .offerInvalid),
       (#"{"url":"wss://a","tlsFingerprint":"beef"}"#, .offerInvalid),
       (#"{"url":"wss://a","tlsFingerprint":7}"#, .offerInvalid),
