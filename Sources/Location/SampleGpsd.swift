@@ -39,7 +39,7 @@ public actor SampleGpsd {
       await process.end(grace: .milliseconds(500))
       if attempt == 3 || isPortGiven {
         throw LocationError(
-          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-tools")
+          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-clients gpsd-tools")
       }
     }
   }
@@ -59,7 +59,7 @@ public actor SampleGpsd {
     do throws(SystemError) { return try await Subprocess.start(command, loop: loop) } catch {
       throw LocationError(
         .unavailable, "\(command.program) can't be started: \(error.reason).",
-        remedy: "sudo apt install gpsd gpsd-tools python3-gps")
+        remedy: "sudo apt install gpsd gpsd-clients gpsd-tools")
     }
   }
 
