@@ -15,6 +15,8 @@ public actor SampleGpsd {
   private let pace: Duration
   private let isPortGiven: Bool
   private var process: Subprocess?
+  /// gpsfake is in one or the other, by release.
+  private static let remedy = "sudo apt install gpsd gpsd-clients gpsd-tools"
 
   /// `pace` is the time from one sentence to the next. `port` 0 takes a free one. Without logs it is a bare gpsd that has no receiver.
   public init(logs: [String], pace: Duration = .milliseconds(100), port: UInt16 = 0, loop: EventLoop) {
@@ -39,7 +41,7 @@ public actor SampleGpsd {
       await process.end(grace: .milliseconds(500))
       if attempt == 3 || isPortGiven {
         throw LocationError(
-          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: "sudo apt install gpsd gpsd-clients gpsd-tools")
+          .unavailable, "gpsfake does not start. \(said.trimmed)", remedy: Self.remedy)
       }
     }
   }
@@ -59,7 +61,7 @@ public actor SampleGpsd {
     do throws(SystemError) { return try await Subprocess.start(command, loop: loop) } catch {
       throw LocationError(
         .unavailable, "\(command.program) can't be started: \(error.reason).",
-        remedy: "sudo apt install gpsd gpsd-clients gpsd-tools")
+        remedy: Self.remedy)
     }
   }
 
