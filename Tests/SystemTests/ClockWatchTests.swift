@@ -5,7 +5,7 @@ import Testing
 @testable import System
 
 /// The kernel's own timer; nothing stands in for it.
-@Suite("The wall clock was set") struct ClockWatchTests {
+@Suite("The wall clock was set", .serialized) struct ClockWatchTests {
   /// Runs `body` on the loop.
   private func on<Value: Sendable>(_ loop: EventLoop, _ body: @escaping @Sendable () throws -> Value) async throws
     -> Value
