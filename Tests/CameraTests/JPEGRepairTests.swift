@@ -75,6 +75,13 @@ import Testing
     #expect(try TurboJPEG.shared.get().decode(filled) == TurboJPEG.shared.get().decode(JPEGRepair(bytes)))
   }
 
+  @Test("a table after the data may end in zeros: it stays whole")
+  func zerosInATable() throws {
+    let bytes = try Sample.bytes("no-end.jpg")
+    let repaired = try JPEGRepair(bytes + [0xFF, 0xC4, 0, 19, 0] + [UInt8](repeating: 0, count: 16))
+    #expect(try JPEGRepair(repaired.bytes).bytes == repaired.bytes)
+  }
+
   @Test("random bytes within a frame end in a picture or an error")
   func randomDamage() throws {
     var random = SeededRandom()

@@ -81,17 +81,44 @@ final class RawPeer: @unchecked Sendable {
   /// Reads to the end of the connection.
   func readToEnd() -> [UInt8] { read(atLeast: .max) }
 
-  /// Carries bytes both ways until either side ends. On the caller's thread alone: a TLS session is one thread's.
+  /// Carries bytes both ways until either side ends. On the caller's thread alone: a TLS session is one thread's. It is read until it
+  /// has nothing more, for poll(2) does not see what TLS has read already.
   func relay(with other: RawPeer) {
+    for channel in [channel, other.channel] {
+      _ = fcntl(channel.descriptor, F_SETFL, fcntl(channel.descriptor, F_GETFL) | O_NONBLOCK)
+    }
+    var buffer = [UInt8](repeating: 0, count: 65_536)
     while true {
-      var ready = [channel, other.channel].map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
-      guard poll(&ready, 2, 20_000) > 0 else { return }
-      for (from, to, end) in [(self, other, ready[0]), (other, self, ready[1])] where end.revents != 0 {
-        let bytes = from.read()
-        if bytes.isEmpty { return to.endWriting() }
-        to.write(bytes)
+      var hasMoved = false
+      for (from, to) in [(self, other), (other, self)] {
+        switch buffer.withUnsafeMutableBytes({ from.channel.read($0) }) {
+        case .done(let count):
+          hasMoved = true
+          guard to.push(buffer[..<count]) else { return }
+        case .wantsRead, .wantsWrite: continue
+        case .ended, .failed: return to.endWriting()
+        }
+      }
+      guard hasMoved || RawPeer.wait(for: [channel, other.channel], POLLIN) else { return }
+    }
+  }
+
+  /// Writes all of it to a descriptor that does not block; false when that takes too long or fails.
+  private func push(_ bytes: ArraySlice<UInt8>) -> Bool {
+    var rest = bytes
+    while !rest.isEmpty {
+      switch rest.withUnsafeBytes({ channel.write($0) }) {
+      case .done(let count): rest = rest.dropFirst(count)
+      case .wantsRead, .wantsWrite: guard RawPeer.wait(for: [channel], POLLOUT) else { return false }
+      case .ended, .failed: return false
       }
     }
+    return true
+  }
+
+  private static func wait(for channels: [Channel], _ event: Int32) -> Bool {
+    var ready = channels.map { pollfd(fd: $0.descriptor, events: Int16(event), revents: 0) }
+    return poll(&ready, UInt(ready.count), 20_000) > 0
   }
 
   func endWriting() { channel.endWriting() }

@@ -83,6 +83,8 @@ public struct JPEGRepair: Sendable, Equatable {
     var orientation = 1
     private var hasTables = false
     private var hasScan = false
+    /// The compressed data of the last scan.
+    private var data = 0..<0
     private var isProgressive = false
     private var at = 0
 
@@ -117,10 +119,11 @@ public struct JPEGRepair: Sendable, Equatable {
     /// Takes zeros off the end of the data: a buffer is filled with them after what has come, and a decoder would see grey where the picture
     /// was cut off. What an encoder writes last is ones up to a whole byte; a zero after 0xFF belongs to it.
     private mutating func cutFilling() {
-      guard case .own(let range) = pieces.last else { return }
-      var end = range.upperBound
-      while end > range.lowerBound && bytes[end - 1] == 0 { end -= 1 }
-      if end > range.lowerBound && end < range.upperBound && bytes[end - 1] == 0xFF { end += 1 }
+      // A segment after the data may well end in zeros.
+      guard case .own(let range) = pieces.last, range.upperBound == data.upperBound else { return }
+      var end = data.upperBound
+      while end > data.lowerBound && bytes[end - 1] == 0 { end -= 1 }
+      if end > data.lowerBound && end < data.upperBound && bytes[end - 1] == 0xFF { end += 1 }
       pieces[pieces.count - 1] = .own(range.lowerBound..<end)
     }
 
@@ -210,6 +213,7 @@ public struct JPEGRepair: Sendable, Equatable {
       hasScan = true
       let start = at
       at = body.upperBound
+      defer { data = body.upperBound..<max(at, body.upperBound) }
       while at < bytes.count, let mark = memchr(bytes.baseAddress! + at, 0xFF, bytes.count - at) {
         at = UnsafePointer(mark.assumingMemoryBound(to: UInt8.self)) - bytes.baseAddress!
         // A lone 0xFF at the very end is half a marker.
