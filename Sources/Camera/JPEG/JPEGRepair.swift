@@ -213,7 +213,7 @@ public struct JPEGRepair: Sendable, Equatable {
       hasScan = true
       let start = at
       at = body.upperBound
-      defer { data = body.upperBound..<max(at, body.upperBound) }
+      defer { data = body.upperBound..<at }
       while at < bytes.count, let mark = memchr(bytes.baseAddress! + at, 0xFF, bytes.count - at) {
         at = UnsafePointer(mark.assumingMemoryBound(to: UInt8.self)) - bytes.baseAddress!
         // A lone 0xFF at the very end is half a marker.

@@ -10,14 +10,7 @@ enum Unpacking {
     _ range: ColourRange
   ) {
     if range.isFull { return copy(source, step, target, count) }
-    @inline(__always) func each(_ step: Int) {
-      for index in 0..<count { target[index] = wide(luma: source[index &* step]) }
-    }
-    switch step {
-    case 1: each(1)
-    case 2: each(2)
-    default: each(step)
-    }
+    every(step, of: source, to: target, count) { wide(luma: $0) }
   }
 
   /// One of the colours, likewise.
@@ -26,25 +19,27 @@ enum Unpacking {
     _ range: ColourRange
   ) {
     if range.isFull { return copy(source, step, target, count) }
-    @inline(__always) func each(_ step: Int) {
-      for index in 0..<count { target[index] = wide(colour: source[index &* step]) }
-    }
-    switch step {
-    case 1: each(1)
-    case 2: each(2)
-    case 4: each(4)
-    default: each(step)
-    }
+    every(step, of: source, to: target, count) { wide(colour: $0) }
   }
 
   private static func copy(
     _ source: UnsafePointer<UInt8>, _ step: Int, _ target: UnsafeMutablePointer<UInt8>, _ count: Int
   ) {
+    if step == 1 { return target.update(from: source, count: count) }
+    every(step, of: source, to: target, count) { $0 }
+  }
+
+  /// Each step that occurs has a loop of its own: only one that is known becomes vector code.
+  @inline(__always)
+  private static func every(
+    _ step: Int, of source: UnsafePointer<UInt8>, to target: UnsafeMutablePointer<UInt8>, _ count: Int,
+    _ change: (UInt8) -> UInt8
+  ) {
     @inline(__always) func each(_ step: Int) {
-      for index in 0..<count { target[index] = source[index &* step] }
+      for index in 0..<count { target[index] = change(source[index &* step]) }
     }
     switch step {
-    case 1: target.update(from: source, count: count)
+    case 1: each(1)
     case 2: each(2)
     case 4: each(4)
     default: each(step)

@@ -25,7 +25,8 @@ final class V4LConvert: @unchecked Sendable {
     }
   }
 
-  /// What it reads and we don't, except what only single old cameras send and HSV, which none does and which it reads wrong; with the bits a pixel has. Tried with version 1.22.
+  /// What it reads and we don't, with the bits a pixel has; except what only single old cameras send, and HSV, which none does and which it
+  /// reads wrong. Tried with version 1.22.
   private static let bitsOfPixel: [PixelFormat: Int] = {
     var bitsOfPixel: [PixelFormat: Int] = [:]
     func add(_ names: [String], bits: Int) {
