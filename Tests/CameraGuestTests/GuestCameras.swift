@@ -1,9 +1,14 @@
 import CV4L2
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Camera
+
+/// What needs cameras. One test after the other, for there are only so many; others may run beside them.
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+enum CameraSuites {}
 
 /// The guest's cameras: three of vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
 enum GuestCamera {
