@@ -6,9 +6,13 @@ import Testing
 
 @testable import Camera
 
-/// What needs cameras. One test after the other, for there are only so many; others may run beside them.
-@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
-enum CameraSuites {}
+extension Trait where Self == ConditionTrait {
+  static var needsCameras: Self { .enabled(if: Guest.isHere, "needs cameras: make test-vm") }
+}
+
+/// What needs the camera that shows what is written to it, which is one.
+@Suite(.needsCameras, .serialized, .timeLimit(.minutes(2)))
+enum FedCameraSuites {}
 
 /// The guest's cameras: three of vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
 enum GuestCamera {
