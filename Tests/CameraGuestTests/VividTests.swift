@@ -8,14 +8,10 @@ import Testing
 /// Real V4L2 drivers, in the guest. One after the other: there are only so many cameras. Those that are fed have suites of their own beside these.
 @Suite(.needsCameras, .serialized, .timeLimit(.minutes(2)))
 struct VividTests {
-  private func bed() -> (Cameras, EventLoop) {
-    let loop = EventLoop(name: "guest")
-    return (Cameras(settings: CameraSettings(), loop: loop), loop)
-  }
 
   @Test("of all the nodes only the cameras are listed: no outputs, no metadata, no loopback that nobody feeds")
   func list() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let found = try await cameras.find()
     // That one may be fed by the tests beside these.
@@ -23,7 +19,7 @@ struct VividTests {
     let nodes = Files.list("/dev").filter { $0.hasPrefix("video") }
     #expect(nodes.count > found.devices.count)
     #expect(found.denied.isEmpty && found.needingLibcamera.isEmpty)
-    #expect(devices.count == 3)
+    #expect(devices.count == GuestCamera.count)
     for device in devices {
       let node = try #require(device.node)
       guard case .v4l2(_, "vivid") = device.origin else {
@@ -38,98 +34,9 @@ struct VividTests {
     await cameras.close()
   }
 
-  @Test("each format that vivid offers and we read is seen as v4l2-ctl and ffmpeg see it")
-  func formats() async throws {
-    let (cameras, loop) = bed()
-    defer { loop.stop() }
-    let device = try await GuestCamera.vivid(0, cameras)
-    // Draws the same, so that the other program can look while we do.
-    let twin = try await GuestCamera.vivid(1, cameras)
-    let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
-    let readable = Set(offered).filter { FormatChoice.isReadable($0) }.sorted { $0.rawValue < $1.rawValue }
-    for pixels in PixelFormat.raw where ![.m420, .y10b].contains(pixels) {
-      #expect(readable.contains(pixels), "vivid lacks \(pixels)")
-    }
-    var frames: [PixelFormat: Frame] = [:]
-    for pixels in readable {
-      let stream = try await cameras.frames(of: device, CaptureWish(.picture, width: 320, formats: [pixels]))
-      #expect(stream.format.pixels == pixels)
-      async let reference = GuestCamera.reference(twin, stream.format, loop: loop)
-      // Marked as damaged are only frames that vivid was told to damage.
-      let frame = try #require(try await stream.next())
-      stream.end()
-      #expect(!frame.isMarkedDamaged)
-      // Not compared in the macro, which would look for the way from one to the other.
-      let isSame = try await reference == frame.bytes
-      #expect(isSame, "\(frame.format): not v4l2-ctl's bytes")
-      frames[pixels] = frame
-    }
-    // One program and we at the same time.
-    let known = frames.values.filter { $0.format.pixels.ffmpeg != nil && isTight($0.format) }
-    async let theirs = ffmpeg(known, loop)
-    let library = try TurboJPEG.shared.get()
-    var ours: [PixelFormat: (raw: YUVPicture, rawRGB: [UInt8], jpeg: YUVPicture, jpegRGB: [UInt8])] = [:]
-    for pixels in readable {
-      let inspected = try InspectedFrame(frames[pixels]!)
-      let raw = try inspected.upright()
-      let jpeg = try library.decode(JPEGRepair(Picture.make(of: inspected, Picture.Limits(width: 1600)).bytes))
-      ours[pixels] = (raw, try library.rgb(raw), jpeg, try library.rgb(jpeg))
-    }
-    let expected = try await theirs
-    // vivid's grey is the luma of BT.709 in full range.
-    let rgb = try #require(expected[.rgb24])
-    let luma = stride(from: 0, to: rgb.count, by: 3).map { (at: Int) -> UInt8 in
-      let (red, green, blue) = (Int(rgb[at]), Int(rgb[at + 1]), Int(rgb[at + 2]))
-      return UInt8((13_879 * red + 46_688 * green + 4713 * blue) >> 16)
-    }
-    for pixels in readable {
-      let (raw, rawRGB, jpeg, jpegRGB) = ours[pixels]!
-      let step: Double
-      let whole: Double
-      if pixels.isGrey {
-        step = likeness(raw.planes[0].bytes, luma)
-        whole = likeness(jpeg.planes[0].bytes, luma)
-      } else {
-        // What ffmpeg does not have is held against the RGB of the same pattern, where edges are sharper.
-        step = likeness(rawRGB, expected[pixels] ?? rgb)
-        whole = likeness(jpegRGB, expected[pixels] ?? rgb)
-      }
-      print("\(pixels): raw to RGB \(Int(step * 10) / 10) dB, JPEG \(Int(whole * 10) / 10) dB")
-      // A Bayer pattern's colours are guessed from the neighbours, by each program in its own way: at the bars' edges they differ.
-      let isBayer = ["BA81", "GBRG", "GRBG", "RGGB"].contains(pixels.description)
-      let least: Double = isBayer ? 25 : expected[pixels] != nil || pixels.isGrey ? 40 : 28
-      #expect(step >= least, "\(pixels): \(step) dB")
-      #expect(whole >= min(least, 28), "\(pixels): \(whole) dB")
-    }
-    await cameras.close()
-  }
-
-  private func isTight(_ format: FrameFormat) -> Bool {
-    format.pixels.leastStride(width: format.size.width).map { $0 == format.stride } ?? true
-  }
-
-  /// Frames as RGB, by one ffmpeg, for its start is what takes time.
-  private func ffmpeg(_ frames: [Frame], _ loop: EventLoop) async throws -> [PixelFormat: [UInt8]] {
-    func file(_ frame: Frame, _ kind: String) -> String { "/tmp/frame-\(frame.format.pixels).\(kind)" }
-    defer { for frame in frames { for kind in ["raw", "rgb"] { unlink(file(frame, kind)) } } }
-    var arguments = ["-loglevel", "error", "-y"]
-    for frame in frames {
-      try Files.writeAtomically(frame.planar, to: file(frame, "raw"))
-      arguments += ["-f", "rawvideo", "-pix_fmt", frame.format.pixels.ffmpeg!]
-      arguments += ["-s", "\(frame.size.width)x\(frame.size.height)", "-i", file(frame, "raw")]
-    }
-    for (index, frame) in frames.enumerated() {
-      arguments += ["-map", "\(index)", "-f", "rawvideo", "-pix_fmt", "rgb24", file(frame, "rgb")]
-    }
-    try await GuestCamera.run(Subprocess.Command("ffmpeg", arguments), loop)
-    var pictures: [PixelFormat: [UInt8]] = [:]
-    for frame in frames { pictures[frame.format.pixels] = try Files.read(file(frame, "rgb"), limit: 64 << 20) }
-    return pictures
-  }
-
   @Test("a format that nobody reads falls through to the next")
   func fallsThrough() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(0, cameras)
     let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
@@ -146,7 +53,7 @@ struct VividTests {
 
   @Test("times are the frames' own, on the monotonic clock")
   func times() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(0, cameras)
     let before = Monotonic.nanoseconds()
@@ -163,7 +70,7 @@ struct VividTests {
 
   @Test("two at once, and one while somebody films, share one opening")
   func shared() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(0, cameras)
     let film = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
@@ -180,7 +87,7 @@ struct VividTests {
 
   @Test("a camera that another program holds is busy, and the program is named")
   func busy() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(1, cameras)
     let other = try await Subprocess.start(
@@ -208,7 +115,7 @@ struct VividTests {
 
   @Test("a stream that can't be started is tried another way")
   func streamon() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(1, cameras)
     for error in ["inject_vidioc_streamon_error=1", "inject_vidioc_reqbufs_error=1"] {
@@ -222,7 +129,7 @@ struct VividTests {
 
   @Test("frames that the driver marks as damaged are passed over, and lost ones waited for")
   func marked() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(1, cameras)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
@@ -243,7 +150,7 @@ struct VividTests {
 
   @Test("no frame for 3 s is an error, not a hang")
   func starved() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(1, cameras)
     try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=100", loop: loop)
@@ -262,7 +169,7 @@ struct VividTests {
 
   @Test("a fatal error of the stream ends it with the reason, and the next picture is there again")
   func fatal() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(1, cameras)
     let frames = try await cameras.frames(of: device, CaptureWish(.motion, width: 320))
@@ -281,7 +188,7 @@ struct VividTests {
 
   @Test("a camera without motors can't be turned")
   func ptz() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(0, cameras)
     #expect(await failure { () throws(CameraError) in try await cameras.ptz(of: device) }?.code == .ptzUnsupported)
@@ -290,7 +197,7 @@ struct VividTests {
 
   @Test("pulled out in mid-capture, the reader is told at once; the camera is gone until it is plugged in again")
   func unplugged() async throws {
-    let (cameras, loop) = bed()
+    let (cameras, loop) = GuestCamera.bed()
     defer { loop.stop() }
     let device = try await GuestCamera.vivid(2, cameras)
     // vivid plugs itself in again when nobody has it open any more.
@@ -394,17 +301,4 @@ func failure<Value>(of call: () async throws(CameraError) -> Value) async -> Cam
   } catch {
     return error
   }
-}
-
-/// How like two pictures of a size are, in dB; 100 when they are the same. By every 7th byte, which comes by all columns and colours: the
-/// guest is slow.
-func likeness(_ left: [UInt8], _ right: [UInt8]) -> Double {
-  guard left.count == right.count, !left.isEmpty else { return 0 }
-  var (sum, count) = (0, 0)
-  for index in stride(from: 0, to: left.count, by: 7) {
-    let difference = Int(left[index]) - Int(right[index])
-    sum += difference * difference
-    count += 1
-  }
-  return sum == 0 ? 100 : 10 * log10(255 * 255 * Double(count) / Double(sum))
 }
