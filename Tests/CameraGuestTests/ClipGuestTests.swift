@@ -5,7 +5,7 @@ import Testing
 
 @testable import Camera
 
-extension FedCameraSuites {
+extension CameraSuites {
   /// A clip of a camera that flashes, with a tone while it does: what is in the MP4 is asked of other programs.
   struct ClipGuestTests {
     /// When the camera shows white, by the monotonic clock.

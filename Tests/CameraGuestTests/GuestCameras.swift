@@ -6,18 +6,14 @@ import Testing
 
 @testable import Camera
 
-extension Trait where Self == ConditionTrait {
-  static var needsCameras: Self { .enabled(if: Guest.isHere, "needs cameras: make test-vm") }
-}
-
-/// What needs the camera that shows what is written to it, which is one.
-@Suite(.needsCameras, .serialized, .timeLimit(.minutes(2)))
-enum FedCameraSuites {}
+/// What needs cameras. One test after the other, for there are only so many, and the sound card's tests, which run beside them, can't wait.
+@Suite(.enabled(if: Guest.isHere, "needs cameras: make test-vm"), .serialized, .timeLimit(.minutes(2)))
+enum CameraSuites {}
 
 /// The guest's cameras: vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
 enum GuestCamera {
-  /// How many are vivid's: the last two are for the test of formats, the others for those that take a camera away or starve it.
-  static let count = 5
+  /// How many are vivid's.
+  static let count = 3
 
   static func bed() -> (Cameras, EventLoop) {
     let loop = EventLoop(name: "guest")
