@@ -57,11 +57,16 @@ enum GuestCamera {
       if case .v4l2(_, "vivid") = device.origin { true } else { false }
     }
     let device = try #require(found.indices.contains(index) ? found[index] : nil, "vivid is not there")
-    try await control(
-      device.node!, "test_pattern=0", "osd_text_mode=2", "horizontal_movement=3", "vertical_movement=3",
-      "percentage_of_dropped_buffers=0", loop: cameras.loop)
+    // Once each, for a program's start takes a third of a second here: a test that turns another knob turns it back.
+    if stills.withLock({ $0.insert(device.node!).inserted }) {
+      try await control(
+        device.node!, "test_pattern=0", "osd_text_mode=2", "horizontal_movement=3", "vertical_movement=3",
+        loop: cameras.loop)
+    }
     return device
   }
+
+  private static let stills = Lock<Set<String>>([])
 
   /// What the fixed pattern looks like as `v4l2-ctl` reads it: the bytes of one frame.
   static func reference(_ device: CameraDevice, _ format: FrameFormat, loop: EventLoop) async throws -> [UInt8] {

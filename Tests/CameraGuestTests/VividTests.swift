@@ -143,6 +143,7 @@ extension CameraSuites {
       let sparse = try await cameras.snap(
         SnapRequest(device: device.id, limits: Picture.Limits(width: 160), delay: .zero))
       #expect(sparse.size.width == 160)
+      try await GuestCamera.control(device.node!, "percentage_of_dropped_buffers=0", loop: loop)
       await cameras.close()
     }
 
