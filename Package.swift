@@ -92,9 +92,12 @@ let package = Package(
       ]),
     // Run in the guest of `make test-vm`.
     tests(
-      "TalkGuestTests",
-      ["DevGateway", "GatewayProtocol", "Speech", "Audio", "Triggers", "System", "TestSupport", "CUInput"]),
-    tests("CameraGuestTests", ["Camera", "System", "TestSupport", "CV4L2", "CLinux"]),
+      "GuestTests",
+      [
+        "Camera", "DevGateway", "GatewayProtocol", "Speech", "Audio", "Triggers", "System", "TestSupport", "CUInput",
+        "CV4L2",
+        "CLinux",
+      ]),
     .systemLibrary(name: "CUInput", path: "Tests/CUInput"),
     tests("TriggersTests", ["Triggers", "System", "TestSupport"]),
     tests("SystemTests", ["System", "TestSupport"]),
@@ -178,8 +181,7 @@ if let rooms = Context.environment["TALKNODE_ROOMS"] {
   var open = rooms.split(separator: " ").map(String.init)
   // Programs that a suite runs and is not linked with.
   let programs = [
-    "EncoderTests": "talknode-encoder", "CameraGuestTests": "talknode-encoder", "TalkGuestTests": "talknode",
-    "talknode": "talknode-encoder",
+    "EncoderTests": "talknode-encoder", "GuestTests": "talknode", "talknode": "talknode-encoder",
   ]
   while let name = open.popLast() {
     guard let target = byName[name], kept.insert(name).inserted else { continue }

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Triggers
 
-extension KeySuites {
+extension FirstLane {
   /// The whole walk with a key and a sound card of the kernel's: the program as it is, between them and a gateway.
   @Suite("Hold to talk")
   struct HoldToTalkTests {

@@ -1,12 +1,6 @@
 import CUInput
 import Glibc
 import System
-import TestSupport
-import Testing
-
-/// What needs keyboards and a sound card. One test after the other; those of the cameras run beside them.
-@Suite(.enabled(if: Guest.isHere, "needs uinput and snd-aloop: make test-vm"), .serialized)
-enum KeySuites {}
 
 /// A keyboard that the kernel takes for a real one, with one key, until it is let go.
 final class VirtualKeyboard: Sendable {

@@ -5,16 +5,16 @@ import Testing
 
 @testable import Camera
 
-extension CameraSuites {
+extension SecondLane {
   /// What the camera draws, read by three: us, `v4l2-ctl` and ffmpeg.
   struct FormatTests {
     @Test("each format that vivid offers and we read is seen as v4l2-ctl and ffmpeg see it")
     func formats() async throws {
       let (cameras, loop) = GuestCamera.bed()
       defer { loop.stop() }
-      let device = try await GuestCamera.vivid(0, cameras)
+      let device = try await GuestCamera.vivid(GuestCamera.count - 1, cameras)
       // Draws the same, so that the other program can look while we do.
-      let twin = try await GuestCamera.vivid(1, cameras)
+      let twin = try await GuestCamera.vivid(GuestCamera.count - 2, cameras)
       let offered = try V4L2Device(device.node!, places: CameraPlaces()).formats()
       let readable = Set(offered).filter { FormatChoice.isReadable($0) }.sorted { $0.rawValue < $1.rawValue }
       for pixels in PixelFormat.raw where ![.m420, .y10b].contains(pixels) {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Triggers
 
-extension KeySuites {
+extension FirstLane {
   /// Hold-to-talk with keyboards that the kernel takes for real ones.
   @Suite("A talk key of the kernel's")
   struct KeyTests {
