@@ -126,7 +126,6 @@ extension FirstLane {
       try pedal.press()
       let isListening = await eventually(within: patience) { last.withLock { $0 }["talk"]?.string == "listening" }
       try #require(isListening, "it does not listen: \(last.withLock { $0 })")
-      await follower.end()
       room.cancel()
       _ = await room.result
       _ = try await lease.play(speech)
@@ -140,7 +139,9 @@ extension FirstLane {
         heard = await gateway.transcript().filter { $0["role"] == "user" }.map { Self.words(of: $0) }
         return !heard.isEmpty
       }
-      #expect(isThere)
+      let told = last.withLock { $0 }
+      await follower.end()
+      try #require(isThere, "nothing came: \(told)")
       #expect(heard == [wanted])
     }
 
