@@ -8,7 +8,7 @@ import Testing
 
 /// The guest's cameras: vivid's, which draw their pictures, and v4l2loopback's, which show what is written to them.
 enum GuestCamera {
-  /// How many are vivid's: the last two are the test of formats' own, the others are now and then taken away or starved.
+  /// How many are vivid's: the last two are the test of pictures' own, the others are now and then taken away or starved.
   static let count = 5
 
   static func bed() -> (Cameras, EventLoop) {

@@ -1,13 +1,14 @@
 import TestSupport
 import Testing
 
-// The guest has two processors, and two tests run at a time: more would keep the sound card's from their turn.
+// The guest has two processors, and two tests run at a time, which in a suite is in the order of the files' names: the sound card's runs beside
+// those that mostly wait.
 
-/// The sound card's, which can't wait, the keys', and then what only waits for cameras.
+/// The sound card's, which can't wait, then the keys' and what needs the processor.
 @Suite(.inGuest, .serialized, .timeLimit(.minutes(2)))
 enum FirstLane {}
 
-/// What needs the camera that shows what is written to it, and what needs the processor.
+/// What waits for cameras, and then what needs the processor.
 @Suite(.inGuest, .serialized, .timeLimit(.minutes(2)))
 enum SecondLane {}
 

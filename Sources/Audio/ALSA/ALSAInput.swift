@@ -24,6 +24,10 @@ final class ALSAInput: InputStream {
     self.gate = gate
   }
 
+  /// What the device keeps for a reader that has no turn, on a small machine with much to do or a slow card: beyond it words are lost. It
+  /// delays nothing, for each 20 ms are read when they are there.
+  private static let roomForStalls = Duration.seconds(1)
+
   /// Opens `device` on a thread of its own; gives up after `limit`.
   static func open(
     _ device: AudioDevice, limit: Duration, _ library: ALSALibrary, _ stuck: ALSAStuck,
@@ -32,7 +36,7 @@ final class ALSAInput: InputStream {
     let gate = Gate(deliver)
     let name = device.name
     do throws(AudioError) {
-      let (session, _) = try await ALSASession.open(device, buffer: .milliseconds(200), limit: limit, library, stuck) {
+      let (session, _) = try await ALSASession.open(device, buffer: roomForStalls, limit: limit, library, stuck) {
         (device, thread, opened: (Result<Void, AudioError>) -> Void) in
         listen(to: device, name, library, thread, gate, opened)
       }

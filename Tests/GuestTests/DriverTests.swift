@@ -5,9 +5,9 @@ import Testing
 
 @testable import Camera
 
-extension FirstLane {
+extension SecondLane {
   /// Real V4L2 drivers, in the guest.
-  struct VividTests {
+  struct DriverTests {
 
     @Test("of all the nodes only the cameras are listed: no outputs, no metadata, no loopback that nobody feeds")
     func list() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 extension SecondLane {
   /// A clip of a camera that flashes, with a tone while it does: what is in the MP4 is asked of other programs.
-  struct ClipTests {
+  struct TimedClipTests {
     /// When the camera shows white, by the monotonic clock.
     private final class Flash: Sendable {
       private let times = Lock<[Range<UInt64>]>([])

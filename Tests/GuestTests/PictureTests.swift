@@ -5,9 +5,9 @@ import Testing
 
 @testable import Camera
 
-extension SecondLane {
+extension FirstLane {
   /// What the camera draws, read by three: us, `v4l2-ctl` and ffmpeg.
-  struct FormatTests {
+  struct PictureTests {
     @Test("each format that vivid offers and we read is seen as v4l2-ctl and ffmpeg see it")
     func formats() async throws {
       let (cameras, loop) = GuestCamera.bed()
