@@ -25,8 +25,8 @@ extension YUVPicture {
       return
     case .grey, .y16, .y10b: self = Self.grey(frame, stride)
     case .yuyv, .uyvy, .yvyu: self = Self.packed(frame, stride)
-    case .nv12, .nv21, .m420: self = Self.semiplanar(frame, stride)
-    case .nv16, .nv61: self = Self.semiplanar422(frame, stride)
+    case .nv12, .nv21, .m420: self = Self.semiplanar(frame, stride, .s420)
+    case .nv16, .nv61: self = Self.semiplanar(frame, stride, .s422)
     default: self = Self.planar(frame, stride)
     }
     if range.is709 && sampling != .grey { convertFrom709() }
@@ -84,10 +84,12 @@ extension YUVPicture {
     }
   }
 
-  /// The brightness of 4:2:0 formats, with an odd last column and row there twice. In M420 each two rows are followed by their colours.
-  private static func luma420(_ frame: Frame, _ stride: Int, _ target: UnsafeMutableBufferPointer<UInt8>) {
+  /// Brightness in a plane of its own, with what is odd of its columns and rows there twice. In M420 each two rows are followed by their colours.
+  private static func luma(
+    _ frame: Frame, _ stride: Int, _ sampling: Sampling, to target: UnsafeMutableBufferPointer<UInt8>
+  ) {
     let size = frame.size
-    let plane = planeSize(0, of: size, .s420)
+    let plane = planeSize(0, of: size, sampling)
     let isMixed = frame.format.pixels == .m420
     rows(frame, stride) { source, row in
       let line = target.baseAddress! + row * plane.width
@@ -100,13 +102,13 @@ extension YUVPicture {
     }
   }
 
-  private static func semiplanar(_ frame: Frame, _ stride: Int) -> YUVPicture {
+  private static func semiplanar(_ frame: Frame, _ stride: Int, _ sampling: Sampling) -> YUVPicture {
     let size = frame.size
-    let chroma = planeSize(1, of: size, .s420)
-    let (blue, red) = frame.format.pixels == .nv21 ? (2, 1) : (1, 2)
+    let chroma = planeSize(1, of: size, sampling)
+    let (blue, red) = [.nv21, .nv61].contains(frame.format.pixels) ? (2, 1) : (1, 2)
     let isMixed = frame.format.pixels == .m420
-    return .made(size, .s420) { planes in
-      luma420(frame, stride, planes[0])
+    return .made(size, sampling) { planes in
+      luma(frame, stride, sampling, to: planes[0])
       frame.bytes.withUnsafeBufferPointer { bytes in
         for row in 0..<chroma.height {
           let source = bytes.baseAddress! + stride * (isMixed ? 3 * row + 2 : size.height + row)
@@ -120,30 +122,12 @@ extension YUVPicture {
     }
   }
 
-  private static func semiplanar422(_ frame: Frame, _ stride: Int) -> YUVPicture {
-    let size = frame.size
-    let width = (size.width + 1) / 2
-    let (blue, red) = frame.format.pixels == .nv61 ? (2, 1) : (1, 2)
-    return .made(size, .s422) { planes in
-      rows(frame, stride) { source, row in
-        let line = planes[0].baseAddress! + row * width * 2
-        Unpacking.luma(source, step: 1, to: line, size.width, frame.format.range)
-        if size.width % 2 == 1 { line[size.width] = line[size.width - 1] }
-        let colours = source + stride * size.height
-        for (plane, first) in [(blue, 0), (red, 1)] {
-          Unpacking.colour(
-            colours + first, step: 2, to: planes[plane].baseAddress! + row * width, width, frame.format.range)
-        }
-      }
-    }
-  }
-
   private static func planar(_ frame: Frame, _ stride: Int) -> YUVPicture {
     let size = frame.size
     let chroma = planeSize(1, of: size, .s420)
     let order = frame.format.pixels == .yv12 ? [2, 1] : [1, 2]
     return .made(size, .s420) { planes in
-      luma420(frame, stride, planes[0])
+      luma(frame, stride, .s420, to: planes[0])
       frame.bytes.withUnsafeBufferPointer { bytes in
         for (place, plane) in order.enumerated() {
           let base = bytes.baseAddress! + stride * size.height + place * (stride / 2) * chroma.height
