@@ -78,6 +78,13 @@ public enum Files {
     if mkdir(path, mode) != 0 && errno != EEXIST { throw SystemError("mkdir \(path)", code: errno) }
   }
 
+  /// Makes a folder of a name that nobody has, for this user alone: `BASE/NAME-XXXXXX`. Whoever asks removes it.
+  public static func makeTemporaryFolder(_ name: String, in base: String = "/tmp") throws(SystemError) -> String {
+    var template = Array("\(base)/\(name)-XXXXXX".utf8CString)
+    guard mkdtemp(&template) != nil else { throw SystemError("make a folder in \(base)", code: errno) }
+    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
   /// The absolute path without links; nil when nothing is there.
   public static func resolved(_ path: String) -> String? {
     guard let resolved = realpath(path, nil) else { return nil }

@@ -81,9 +81,7 @@ extension Section {
 
   /// A clip of 60 s from a recording at its own pace and a microphone without hardware, to the finished MP4.
   private static func clip(_ options: Options) async throws -> [Figure] {
-    var template = Array("/tmp/talknode-bench-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw BenchError("no temporary folder") }
-    let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let folder = try Files.makeTemporaryFolder("talknode-bench")
     defer { try? Files.removeTree(folder) }
     let server = try PrivateSoundServer(folder: folder)
     try await server.start()

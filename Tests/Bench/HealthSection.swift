@@ -200,11 +200,7 @@ enum FileFacts {
 struct ExportFolder {
   private let path: String
 
-  init() throws {
-    var template = Array("/var/tmp/talknode-bench-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw BenchError("no folder in /var/tmp") }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
+  init() throws { path = try Files.makeTemporaryFolder("talknode-bench", in: "/var/tmp") }
 
   func callAsFunction(_ name: String) -> String { path + "/" + name }
   func remove() { try? Files.removeTree(path) }

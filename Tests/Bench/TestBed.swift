@@ -17,9 +17,7 @@ final class TestBed: Sendable {
   init(
     _ options: Options, allow: [String], _ configure: (inout DevGateway.Options) -> Void = { _ in }
   ) async throws {
-    var template = Array("/tmp/talknode-bench-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw BenchError("no temporary folder") }
-    folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    folder = try Files.makeTemporaryFolder("talknode-bench")
     program = options.program
     var settings = DevGateway.Options()
     settings.allow = allow

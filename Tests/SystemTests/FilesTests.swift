@@ -110,4 +110,13 @@ struct FilesTests {
     try Files.writeAtomically([1], to: path)
     #expect(throws: SystemError.self) { try Files.makeFolder(path + "/x") }
   }
+
+  @Test("temporary folders are their maker's alone, and no two the same")
+  func temporaryFolders() throws {
+    let first = try Files.makeTemporaryFolder("some", in: folder.path)
+    let second = try Files.makeTemporaryFolder("some", in: folder.path)
+    #expect(first != second && Files.isFolder(first) && Files.isFolder(second))
+    #expect(first.hasPrefix(folder.path + "/some-") && mode(first) == 0o700)
+    #expect(throws: SystemError.self) { try Files.makeTemporaryFolder("some", in: path + "/none") }
+  }
 }

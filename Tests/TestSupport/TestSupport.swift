@@ -19,9 +19,8 @@ public final class TemporaryFolder: Sendable {
   public let path: String
 
   public init() {
-    var template = Array("/tmp/talknode-test-XXXXXX".utf8CString)
-    precondition(mkdtemp(&template) != nil, "no temporary folder")
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    // In /tmp, whatever TMPDIR says: sockets lie below it, whose paths must be short.
+    do { path = try Files.makeTemporaryFolder("talknode-test") } catch { preconditionFailure("\(error)") }
   }
 
   deinit { try? Files.removeTree(path) }

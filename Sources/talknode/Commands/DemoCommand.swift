@@ -81,13 +81,9 @@ enum DemoCommand {
   }
 
   private static func temporaryFolder() throws(Failure) -> String {
-    let base = Environment.process["TMPDIR"] ?? "/tmp"
-    var template = Array("\(base)/talknode-demo-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else {
-      throw Failure(
-        "TEMPORARY", "No temporary folder can be made.", cause: String(cString: strerror(errno)), exit: .cantCreate)
+    do { return try Files.makeTemporaryFolder("talknode-demo", in: Environment.process["TMPDIR"] ?? "/tmp") } catch {
+      throw Failure("TEMPORARY", "No temporary folder can be made.", cause: "\(error)", exit: .cantCreate)
     }
-    return String(decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   private static func outFolder(_ path: String?) throws(Failure) -> String? {
