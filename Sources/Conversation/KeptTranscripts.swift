@@ -115,9 +115,8 @@ public actor KeptTranscripts {
       do {
         kept = (try JSON(parsing: Files.read(path, limit: 32 << 20)).array ?? []).compactMap(Kept.init(json:))
       } catch {
-        let aside = "\(path).damaged-\(WallClock.milliseconds())"
-        Log.error("\(path) can't be read (\(error)). It is set aside as \(aside).")
-        rename(path, aside)
+        let aside = Files.setAside(path)
+        Log.error("\(path) can't be read (\(error)).\(aside.map { " It is set aside as \($0)." } ?? "")")
       }
     }
     loaded = kept

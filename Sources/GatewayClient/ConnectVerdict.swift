@@ -31,6 +31,8 @@ public struct ConnectVerdict: Sendable, Equatable {
     case sign(DeviceAuth.Version)
     /// The gateway removed this device: none of its roles is asked for again until a person pairs anew.
     case markRemoved
+    /// The gateway revoked this role's token: the role is not asked for again until a person pairs anew, also not with another credential.
+    case markRevoked
   }
 
   public var course: Course
@@ -41,8 +43,9 @@ public struct ConnectVerdict: Sendable, Equatable {
     self.effects = effects
   }
 
+  /// `reason` becomes a part of longer sentences: it has no full stop.
   static func retry(_ pace: Pace, _ reason: String, _ effects: [Effect] = []) -> ConnectVerdict {
-    ConnectVerdict(.retry(pace, reason: reason), effects)
+    ConnectVerdict(.retry(pace, reason: reason.hasSuffix(".") ? String(reason.dropLast()) : reason), effects)
   }
 }
 
@@ -206,10 +209,10 @@ extension ConnectVerdict {
     case 4001 where text.contains("removed"):
       self.init(.stop(Self.removed(context)), [.forgetDeviceToken, .markRemoved])
     case 4001 where text.contains("revoked"):
-      self.init(.stop(Self.revoked(context)), [.forgetDeviceToken])
+      self.init(.stop(Self.revoked(context)), [.forgetDeviceToken, .markRevoked])
     case 4001 where text.contains("rotated") && context.auth.source == .device:
       // The new token is shown to nobody but the gateway's owner, and there is no other credential to ask with.
-      self.init(.stop(Self.revoked(context)), [.forgetDeviceToken])
+      self.init(.stop(Self.revoked(context)), [.forgetDeviceToken, .markRevoked])
     case 4001 where text.contains("rotated"): self = .retry(.backOff, told, [.forgetDeviceToken])
     case 1006: self = .retry(.backOff, reason.isEmpty ? "the connection was lost" : reason)
     default: self = .retry(.backOff, told)

@@ -34,6 +34,8 @@ public struct Credentials: Sendable, Equatable {
   public var signature: DeviceAuth.Version?
   /// When the gateway said that this device was removed there; it is not asked again until a person pairs anew.
   public var removedAtMs: Int64?
+  /// Roles whose token the gateway said was revoked; they are not asked for again until a person pairs anew.
+  public var revokedRoles: Set<Role> = []
 
   public init(sharedToken: String? = nil, password: String? = nil, bootstrapToken: String? = nil) {
     self.sharedToken = sharedToken
@@ -78,6 +80,7 @@ extension Credentials {
       "bootstrappedRoles": bootstrappedRoles.isEmpty ? nil : .strings(bootstrappedRoles.map(\.rawValue).sorted()),
       "deviceTokens": .object(tokens), "signature": signature.map { .string($0.rawValue) },
       "removedAtMs": removedAtMs.map(JSON.int),
+      "revokedRoles": revokedRoles.isEmpty ? nil : .strings(revokedRoles.map(\.rawValue).sorted()),
     ])
   }
 
@@ -95,5 +98,6 @@ extension Credentials {
     }
     signature = json["signature"]?.string.flatMap(DeviceAuth.Version.init(rawValue:))
     removedAtMs = json["removedAtMs"]?.int
+    revokedRoles = Set((json["revokedRoles"]?.strings ?? []).compactMap(Role.init(rawValue:)))
   }
 }

@@ -89,7 +89,7 @@ public struct DeviceIdentity: Sendable {
   }
 
   private static func damaged(_ state: StateFolder, _ why: String) -> LinkError {
-    let aside = StateFolder.setAside(state.identity) ?? state.identity
+    let aside = Files.setAside(state.identity) ?? state.identity
     return LinkError(
       .identityDamaged, "This device's identity is damaged (\(why)); the file is kept as \(aside).",
       remedy: remedy(state, aside))

@@ -92,6 +92,8 @@ extension GatewayLink {
       } catch {
         Log.debug("node.describe: \(error)")
         if error.code == .timeout { pollSurface() }
+        // A gateway that knows nothing of this node any more: what it said before is not so.
+        if error.code == .refused && declared == surface.declared { surface.description = nil }
       }
     } while surface.asksAgain
     await noteSurface()

@@ -42,7 +42,7 @@ public actor GatewayRegistry {
 
   /// Stores what an offer says and makes the gateway the active one. A gateway that is known keeps its device tokens, and its pins
   /// unless the offer brings its own. `endpoint` is the route that answered. With `clearingRemoval` a gateway that had removed this
-  /// device is asked again: only a person's own act may do that.
+  /// device, or revoked a token of it, is asked again: only a person's own act may do that.
   @discardableResult
   public func add(
     _ offer: GatewayOffer, endpoint: Endpoint? = nil, nowMs: Int64 = WallClock.milliseconds(),
@@ -54,7 +54,7 @@ public actor GatewayRegistry {
       name: offer.name ?? known?.name, primary: offer.primary, endpoint: endpoint ?? offer.primary,
       routes: offer.routes, pins: known?.pins ?? [:], addedAtMs: known?.addedAtMs ?? nowMs, isActive: true)
     if let fingerprint = offer.fingerprint { record.pins[offer.primary.authority] = fingerprint }
-    var credentials = self.credentials(for: id)
+    var credentials = try storedCredentials(for: id)
     if offer.token != nil || offer.password != nil || offer.bootstrapToken != nil {
       // New credentials replace the old ones together: an old shared token would be sent first and hide a new code.
       credentials.sharedToken = offer.token
@@ -64,7 +64,10 @@ public actor GatewayRegistry {
         credentials.bootstrappedRoles = []
       }
     }
-    if clearingRemoval { credentials.removedAtMs = nil }
+    if clearingRemoval {
+      credentials.removedAtMs = nil
+      credentials.revokedRoles = []
+    }
     try makeFolders(id)
     try write(credentials.json, to: state.gateway(id) + "/credentials.json")
     try write(record.json, to: state.gateway(id) + "/gateway.json")
@@ -108,10 +111,18 @@ public actor GatewayRegistry {
 
   // MARK: Credentials
 
-  /// What may be shown to a gateway; empty when nothing is stored.
-  public func credentials(for id: String) -> Credentials {
-    read(state.gateway(id) + "/credentials.json", what: "the credentials of \(id)", Credentials.init(json:))
-      ?? Credentials()
+  /// What may be shown to a gateway; empty when nothing is stored, or it can't be read.
+  public func credentials(for id: String) -> Credentials { (try? storedCredentials(for: id)) ?? Credentials() }
+
+  /// The same, but throws `LinkError.state` for what is there and can't be read: it must be neither taken for nothing nor written over.
+  func storedCredentials(for id: String) throws(LinkError) -> Credentials {
+    let path = state.gateway(id) + "/credentials.json"
+    if let stored = read(path, what: "the credentials of \(id)", Credentials.init(json:)) { return stored }
+    // What was damaged has been set aside by now.
+    if Files.exists(path) {
+      throw LinkError(.state, "The credentials of \(id) can't be read.", remedy: "Make \(path) readable for this user")
+    }
+    return Credentials()
   }
 
   /// Changes what is stored for a gateway and returns the new state. A gateway that was forgotten meanwhile stays forgotten.
@@ -119,7 +130,7 @@ public actor GatewayRegistry {
   public func updateCredentials(
     of id: String, _ change: @Sendable (inout Credentials) -> Void
   ) throws(LinkError) -> Credentials {
-    let old = credentials(for: id)
+    let old = try storedCredentials(for: id)
     var new = old
     change(&new)
     guard new != old, Files.exists(state.gateway(id)) else { return new }
@@ -155,7 +166,7 @@ public actor GatewayRegistry {
       return nil
     }
     if let json = try? JSON(parsing: bytes), let value = decode(json) { return value }
-    let aside = StateFolder.setAside(path)
+    let aside = Files.setAside(path)
     Log.warning(
       "\(path) (\(what)) is damaged\(aside.map { " and was set aside as \($0)" } ?? ""). What was in it is missing until the "
         + "file is put back or the gateway is paired again: talknode pair CODE")

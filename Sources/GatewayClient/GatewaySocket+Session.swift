@@ -7,7 +7,10 @@ extension GatewaySocket {
   // MARK: One connect, and the session after it
 
   func connect(_ attempt: Int, _ generation: Int) async {
-    let credentials = await registry.credentials(for: gateway.id)
+    let credentials: Credentials
+    do throws(LinkError) { credentials = try await registry.storedCredentials(for: gateway.id) } catch {
+      return await ended(.retry(.slow, error.summary), generation)
+    }
     if looksForRoute { await findRoute() }
     if generation != self.generation { return }
     let auth = AuthAttempt(
@@ -15,6 +18,9 @@ extension GatewaySocket {
     let context = context(credentials, auth)
     if credentials.removedAtMs != nil {
       return await ended(ConnectVerdict(.stop(ConnectVerdict.removed(context))), generation)
+    }
+    if credentials.revokedRoles.contains(role) {
+      return await ended(ConnectVerdict(.stop(ConnectVerdict.revoked(context))), generation)
     }
     addsDeviceToken = false
     var connectOptions = ConnectOptions()
@@ -176,6 +182,7 @@ extension GatewaySocket {
         $0.removedAtMs = nowMs
         $0.deviceTokens = [:]
       }
+    case .markRevoked: await update { $0.revokedRoles.insert(role) }
     case .addDeviceTokenOnce:
       addsDeviceToken = true
       deviceTokenRetrySpent = true

@@ -33,7 +33,8 @@ public struct HelloOK: Sendable, Equatable {
   public init?(payload: JSON?) {
     guard let payload, payload["type"]?.string == "hello-ok" else { return nil }
     protocolVersion = payload["protocol"]?.int ?? Int64(ProtocolLimits.version)
-    serverVersion = payload["server"]?["version"]?.string
+    // Shown to a person, on a line.
+    serverVersion = payload["server"]?["version"]?.string.map(ConnectVerdict.oneLine)
     connectionID = payload["server"]?["connId"]?.string
     methods = payload["features"]?["methods"]?.strings ?? []
     auth = Auth()

@@ -7,7 +7,8 @@ public struct StateFolder: Sendable, Equatable {
   /// Without a trailing slash.
   public let path: String
 
-  /// Makes the folder where it is missing. Throws `LinkError.state` when it can't be made or is another user's.
+  /// Makes the folder where it is missing. One that others may look into would show them tokens: it is closed to them when it is this
+  /// device's or empty. Throws `LinkError.state` when it can't be made, is another user's, or is open and holds other things.
   public init(path: String) throws(LinkError) {
     var path = path
     while path.count > 1 && path.hasSuffix("/") { path.removeLast() }
@@ -18,12 +19,16 @@ public struct StateFolder: Sendable, Equatable {
     if status.st_uid != geteuid() {
       throw LinkError(
         .state, "The state folder \(path) belongs to another user, who could read this device's key.",
-        remedy: "Choose one of your own: talknode --state DIR …")
+        remedy: Self.another)
     }
-    // A folder that others may look into would show them tokens; an existing one is closed too.
-    if status.st_mode & 0o077 != 0 && chmod(path, 0o700) != 0 {
-      throw Self.unusable(path, SystemError("chmod \(path)", code: errno))
+    if status.st_mode & 0o077 == 0 { return }
+    // Someone's home or /tmp is not to be closed because it was named.
+    guard Files.exists(identity) || Files.list(path).isEmpty && status.st_mode & S_ISVTX == 0 else {
+      throw LinkError(
+        .state, "The folder \(path) is open to others and holds other things than this device's state.",
+        remedy: "\(Self.another), or close it: chmod 700 '\(path)'")
     }
+    if chmod(path, 0o700) != 0 { throw Self.unusable(path, SystemError("chmod \(path)", code: errno)) }
   }
 
   /// The identity's file.
@@ -44,14 +49,9 @@ public struct StateFolder: Sendable, Equatable {
     return gateways + "/" + readable + "-" + hexadecimal(sha256(Array(id.utf8)).prefix(6))
   }
 
-  static func unusable(_ path: String, _ error: SystemError) -> LinkError {
-    LinkError(.state, "\(path) can't be used: \(error.reason).", remedy: "Choose another: talknode --state DIR …")
-  }
+  private static let another = "Choose another folder: --state DIR, after the command"
 
-  /// Moves a file that can't be understood out of the way and returns its new name, so that nothing is lost and the work can go
-  /// on. Returns nil when it could not be moved.
-  static func setAside(_ file: String) -> String? {
-    let name = "\(file).damaged-\(WallClock.iso8601(WallClock.milliseconds()))"
-    return rename(file, name) == 0 ? name : nil
+  static func unusable(_ path: String, _ error: SystemError) -> LinkError {
+    LinkError(.state, "\(path) can't be used: \(error.reason).", remedy: another)
   }
 }

@@ -37,6 +37,10 @@ public struct InvokeRequest: Sendable, Equatable {
     self.sessionKey = sessionKey
   }
 
+  private static func isBlank(_ character: Character) -> Bool {
+    character.isWhitespace || character.unicodeScalars.contains { $0.properties.generalCategory == .control }
+  }
+
   /// Reads the event's payload; nil when id, node id or command is missing or blank: such a frame is ignored (node-commands §1.1). A
   /// payload that is a string holding the object, and a `params` object in place of `paramsJSON`, are understood.
   public init?(payload: JSON?) {
@@ -50,7 +54,8 @@ public struct InvokeRequest: Sendable, Equatable {
     self.id = id
     self.nodeID = nodeID
     let isPlain = command.utf8.allSatisfy { 0x21...0x7E ~= $0 }
-    self.command = isPlain ? command : command.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    // Names are shown to people: line ends and what moves a terminal's cursor are not part of any.
+    self.command = isPlain ? command : command.split(whereSeparator: Self.isBlank).joined(separator: " ")
     if let text = payload?["paramsJSON"]?.string {
       paramsText = Array(text.utf8)
     } else {

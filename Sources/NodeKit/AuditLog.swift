@@ -122,12 +122,17 @@ public actor AuditLog {
     }
   }
 
-  /// The newest `last` entries, oldest first. Lines that are damaged (a power cut) are passed over.
-  public func read(last: Int) -> [AuditEntry] {
+  /// The newest `last` entries, oldest first. Lines that are damaged (a power cut) are passed over. Throws for a log that is there and can't
+  /// be read: it must not look empty.
+  public func read(last: Int) throws(SystemError) -> [AuditEntry] {
     flush()
     var entries: [AuditEntry] = []
     for index in 0..<files where entries.count < last {
-      guard let bytes = try? Files.read(name(index), limit: maximumBytes + Self.pendingLimit + 4096) else { continue }
+      let bytes: [UInt8]
+      do { bytes = try Files.read(name(index), limit: maximumBytes + Self.pendingLimit + 4096) } catch {
+        if error.code == ENOENT || error.code == ENOTDIR { continue }
+        throw error
+      }
       let older = bytes.split(separator: 0x0A).suffix(last - entries.count)
         .compactMap { line in (try? JSON(parsing: line)).flatMap(AuditEntry.init(json:)) }
       entries = older + entries
@@ -143,9 +148,13 @@ public actor AuditLog {
       for index in stride(from: files - 2, through: 0, by: -1) { rename(name(index), name(index + 1)) }
       if files == 1 { unlink(path) }
     }
-    let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    let descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
     if descriptor < 0 { throw SystemError("open \(path)", code: errno) }
     defer { close(descriptor) }
-    try Files.write(lines, to: descriptor, named: path)
+    // A line that a power cut left without its end must not take the next with it.
+    let end = lseek(descriptor, 0, SEEK_END)
+    var last: UInt8 = 0x0A
+    if end > 0 { pread(descriptor, &last, 1, end - 1) }
+    try Files.write(last == 0x0A ? lines : [0x0A] + lines, to: descriptor, named: path)
   }
 }

@@ -71,11 +71,10 @@ public struct SwitchStore: Sendable {
   }
 
   private func setAside(_ problem: String) {
-    let aside = path + ".damaged"
-    let moved = rename(path, aside) == 0
+    let aside = Files.setAside(path)
     Log.error(
       "The switches' file is damaged (\(problem)), so every switch has its default."
-        + (moved ? " It was set aside as \(aside)." : " It could not be set aside."))
+        + (aside.map { " It was set aside as \($0)." } ?? " It could not be set aside."))
     state.withLock { $0.settings = [:] }
   }
 }

@@ -68,9 +68,13 @@ public enum Files {
     }
   }
 
-  /// Makes a folder and its missing parents, each with `mode`.
+  /// Makes a folder and its missing parents, each with `mode`. One that is there is left as it is.
   public static func makeFolder(_ path: String, mode: mode_t = 0o700) throws(SystemError) {
-    if mkdir(path, mode) == 0 || errno == EEXIST { return }
+    if mkdir(path, mode) == 0 { return }
+    if errno == EEXIST {
+      if isFolder(path) { return }
+      throw SystemError("mkdir \(path)", code: ENOTDIR)
+    }
     guard errno == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
       throw SystemError("mkdir \(path)", code: errno)
     }
@@ -83,6 +87,13 @@ public enum Files {
     var template = Array("\(base)/\(name)-XXXXXX".utf8CString)
     guard mkdtemp(&template) != nil else { throw SystemError("make a folder in \(base)", code: errno) }
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// Moves a file that can't be understood out of the way and returns its new name, so that nothing is lost and the work can go
+  /// on. Returns nil when it could not be moved.
+  public static func setAside(_ file: String) -> String? {
+    let name = "\(file).damaged-\(WallClock.iso8601(WallClock.milliseconds()))"
+    return rename(file, name) == 0 ? name : nil
   }
 
   /// The absolute path without links; nil when nothing is there.
@@ -99,6 +110,12 @@ public enum Files {
   public static func isFolder(_ path: String) -> Bool {
     var status = stat()
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
+  /// Whether it is a folder that belongs to this user.
+  public static func isOwnFolder(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
   }
 
   /// The names in a folder, sorted, without `.` and `..`; none when it can't be read.

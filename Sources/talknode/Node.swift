@@ -125,6 +125,10 @@ actor Node {
       cancelInvoke: { await router.cancel($0) })
     self.link = link
     services.link.current = link
+    // Known at once: a node that is asked before the first change would call itself unpaired.
+    let status = await link.status()
+    guard self.link === link else { return }
+    took(status)
     let statuses = link.statuses()
     pump = Task { for await status in statuses { took(status) } }
     await link.start()

@@ -70,6 +70,26 @@ struct LinkTests {
     }
   }
 
+  @Test("whose token was revoked does not come back with the shared token by itself, only when a person pairs anew")
+  func revokedForGood() async throws {
+    try await withHouse { gateway, desk in
+      let link = try await desk.connect(gateway.offer())
+      try await eventually("both sockets are up") { await link.status().isComplete }
+      try await gateway.revokeToken(of: desk.id, role: .node)
+      try await eventually("the node has stopped") { await link.status().node.stopCode == "DEVICE_TOKEN_REVOKED" }
+      try await eventually("which is kept") { await desk.credentials.revokedRoles == [.node] }
+      await link.stop()
+      let again = await desk.begin(link.gateway)
+      try await eventually("the other role is up, this one does not even ask") {
+        let status = await again.status()
+        return status.node.stopCode == "DEVICE_TOKEN_REVOKED" && status.operator.isConnected
+      }
+      await again.stop()
+      let anew = try await desk.connect(gateway.offer())
+      try await eventually("both sockets are up again") { await anew.status().isComplete }
+    }
+  }
+
   @Test("that was revoked while it was away learns it at the next connect")
   func revokedWhileAway() async throws {
     try await withHouse { gateway, desk in

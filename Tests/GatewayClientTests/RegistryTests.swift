@@ -155,6 +155,7 @@ struct RegistryTests {
     ]
     credentials.signature = .v2
     credentials.removedAtMs = 3
+    credentials.revokedRoles = [.operator]
     #expect(Credentials(json: credentials.json) == credentials)
     #expect(Credentials(json: Credentials().json) == Credentials())
     #expect(Credentials(json: ["version": 2]) == nil)

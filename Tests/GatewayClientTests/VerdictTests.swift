@@ -242,7 +242,10 @@ struct VerdictTests {
     (4001, "gateway auth changed", .backOff, []),
     (4001, "device removed", .stop("DEVICE_REMOVED"), [.forgetDeviceToken, .markRemoved]),
     (4001, "client invalidated: device removed", .stop("DEVICE_REMOVED"), [.forgetDeviceToken, .markRemoved]),
-    (4001, "client invalidated: device token revoked", .stop("DEVICE_TOKEN_REVOKED"), [.forgetDeviceToken]),
+    (
+      4001, "client invalidated: device token revoked", .stop("DEVICE_TOKEN_REVOKED"),
+      [.forgetDeviceToken, .markRevoked]
+    ),
     (4001, "client invalidated: device token rotated", .backOff, [.forgetDeviceToken]),
     (4001, "", .backOff, []),
     (4321, "from next year", .backOff, []),
@@ -260,7 +263,8 @@ struct VerdictTests {
   func rotatedAlone() {
     let closure = Closure(code: 4001, reason: "client invalidated: device token rotated", isClean: true)
     let verdict = ConnectVerdict(closure, Self.context(.device))
-    #expect(Self.outcome(verdict) == .stop("DEVICE_TOKEN_REVOKED") && verdict.effects == [.forgetDeviceToken])
+    #expect(
+      Self.outcome(verdict) == .stop("DEVICE_TOKEN_REVOKED") && verdict.effects == [.forgetDeviceToken, .markRevoked])
   }
 
   @Test("or a socket that does not open is judged by what failed")

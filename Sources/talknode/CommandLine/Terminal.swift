@@ -29,16 +29,16 @@ struct Terminal: Sendable {
   }
 
   /// A line of data.
-  func print(_ line: String) { output(Array((line + "\n").utf8)) }
+  func print(_ line: String) { output(Array((harmless(line) + "\n").utf8)) }
   /// A JSON object on a line of its own.
   func print(_ json: JSON) { output(json.encoded() + [UInt8(ascii: "\n")]) }
   /// Bytes as they are.
   func print(bytes: [UInt8]) { output(bytes) }
   /// A line for the person who watches.
-  func note(_ line: String) { diagnostics(Array((line + "\n").utf8)) }
+  func note(_ line: String) { diagnostics(Array((harmless(line) + "\n").utf8)) }
   /// A line that is written over by the next; nothing where nobody watches.
   func noteInPlace(_ line: String) {
-    if isInteractive { diagnostics(Array(("\r\u{1B}[K" + line.suffix(100)).utf8)) }
+    if isInteractive { diagnostics(Array(("\r\u{1B}[K" + harmless(line).suffix(100)).utf8)) }
   }
   /// The same without a line end, for a question.
   func prompt(_ text: String) { diagnostics(Array(text.utf8)) }
@@ -62,8 +62,29 @@ struct Terminal: Sendable {
     isColoured ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text
   }
 
+  /// `text` without what moves a cursor, clears a screen or renames a window: some of it comes from gateways and devices. Line ends and
+  /// tabs stay, and so do colours where they show.
+  private func harmless(_ text: String) -> String {
+    let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F || $0 == 0x0A || $0 == 0x09 }
+    if isPlain { return text }
+    var out = String.UnicodeScalarView()
+    let scalars = Array(text.unicodeScalars)
+    for (index, scalar) in scalars.enumerated() {
+      let isControl = scalar.properties.generalCategory == .control && scalar != "\n" && scalar != "\t"
+      out.append(isControl && !(isColoured && isColour(scalars[index...])) ? " " : scalar)
+    }
+    return String(out)
+  }
+
+  /// Whether a sequence of `styled` begins here.
+  private func isColour(_ scalars: ArraySlice<Unicode.Scalar>) -> Bool {
+    guard scalars.starts(with: ["\u{1B}", "["]) else { return false }
+    return scalars.dropFirst(2).first { !("0"..."9" ~= $0) } == "m"
+  }
+
   /// Rows in columns that line up, two spaces between.
   func print(table rows: [[String]]) {
+    let rows = rows.map { $0.map { $0.split(separator: "\n").joined(separator: " ") } }
     let columns = rows.map(\.count).max() ?? 0
     let widths = (0..<columns).map { column in rows.map { $0.count > column ? $0[column].count : 0 }.max() ?? 0 }
     for row in rows {

@@ -19,7 +19,10 @@ enum AuditCommand {
       }
       count = number
     }
-    let entries = await AuditLog(path: context.instance.audit).read(last: count)
+    let entries: [AuditEntry]
+    do { entries = try await AuditLog(path: context.instance.audit).read(last: count) } catch {
+      throw Failure("AUDIT_UNREADABLE", "The audit log can't be read.", cause: "\(error)", exit: .noInput)
+    }
     if context.wantsJSON {
       terminal.print(["entries": .array(entries.map(\.json))])
     } else if entries.isEmpty {

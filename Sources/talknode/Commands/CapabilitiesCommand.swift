@@ -69,7 +69,7 @@ enum CapabilitiesCommand {
     for (old, new) in zip(before, after) where old.isEnabled != new.isEnabled && new.name != row.name {
       terminal.note(new.isEnabled ? "\(new.name) is on, too. \(new.allows)" : "\(new.name) is off, too.")
     }
-    for line in consequences(status, row) { terminal.note(line) }
+    for line in consequences(status, row, on: on) { terminal.note(line) }
     if context.wantsJSON {
       terminal.print(
         .object(present: [
@@ -82,7 +82,7 @@ enum CapabilitiesCommand {
   }
 
   /// What has to happen at the gateway before agents can use it.
-  static func consequences(_ status: NodeStatus?, _ row: CapabilityState) -> [String] {
+  static func consequences(_ status: NodeStatus?, _ row: CapabilityState, on: Bool) -> [String] {
     guard let status else {
       return ["talknode is not running; the gateway hears of it at the next start: talknode run"]
     }
@@ -92,7 +92,7 @@ enum CapabilitiesCommand {
       lines.append("The gateway waits for \(approval.what); on the gateway host, run:")
       lines.append("    \(approval.command)")
     }
-    for command in link.withheld where row.commands.contains(command.command) && command.reason != .notApproved {
+    for command in link.withheld where on && row.commands.contains(command.command) && command.reason != .notApproved {
       lines.append("The gateway withholds \(command.command): \(command.remedy)")
     }
     if !link.node.isConnected { lines.append("\(status.sentence); the gateway hears of it when the connection is up.") }

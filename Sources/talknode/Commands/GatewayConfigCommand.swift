@@ -7,7 +7,8 @@ enum GatewayConfigCommand {
   private static let legacy = Option("legacy", "the key that older gateways know")
 
   static let verb = Verb(
-    "gateway-config", "the entry that the gateway's configuration needs for what is switched on", options: [legacy],
+    "gateway-config", "the entry that the gateway's configuration needs for what is switched on",
+    options: [legacy, .json],
     notes: [
       """
       A gateway lets agents call few commands of a Linux node by itself; the others have to stand in its \

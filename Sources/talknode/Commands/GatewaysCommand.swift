@@ -1,3 +1,4 @@
+import Conversation
 import GatewayClient
 import GatewayProtocol
 import System
@@ -69,6 +70,10 @@ enum GatewaysCommand {
       _ = try await client.call(.forget(gateway: record.id))
     } else {
       do { try await registry.forget(record.id) } catch { throw Failure(error) }
+      // As the daemon does: what was said for it is of that gateway too.
+      do { try await KeptTranscripts(path: context.instance.keptTranscripts).forget(gateway: record.id) } catch {
+        throw Failure(error.code, error.summary, remedy: error.remedy, exit: .ioError)
+      }
     }
     terminal.note("\(record.name) is forgotten.")
     if record.isActive, let other = await registry.list().first {

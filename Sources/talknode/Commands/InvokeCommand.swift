@@ -54,7 +54,7 @@ enum InvokeCommand {
     guard var text else { return nil }
     if text == "-" {
       let bytes: [UInt8]
-      do { bytes = try Files.read("/dev/stdin", limit: ControlProtocol.requestLimit) } catch {
+      do { bytes = try Files.read("/dev/stdin", limit: ControlProtocol.paramsLimit) } catch {
         throw Failure("INPUT", "The params can't be read from standard input.", cause: "\(error)", exit: .noInput)
       }
       text = String(decoding: bytes, as: UTF8.self)

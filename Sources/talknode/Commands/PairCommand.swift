@@ -168,10 +168,18 @@ private struct Wait {
     for event in progress.on(link) {
       show.event(event)
       if case .stopped(_, let code, let summary, let remedy) = event {
-        throw Failure(code, summary, remedy: remedy, exit: .noPermission)
+        throw Failure(code, summary, remedy: remedy, exit: Self.exit(code))
       }
     }
     return !progress.isComplete
+  }
+
+  private static func exit(_ code: String) -> ExitStatus {
+    switch code {
+    case "PROTOCOL_MISMATCH", "CLIENT_VERSION_MISMATCH": .protocolError
+    case "ADDRESS_INVALID": .data
+    default: .noPermission
+    }
   }
 
   func end() throws(Failure) -> ExitStatus {

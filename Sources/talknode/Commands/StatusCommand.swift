@@ -68,7 +68,9 @@ enum StatusCommand {
       add("missing", "\(terminal.styled(approval.what, .warning)), for \(span(nowMs - approval.sinceMs))")
       add("", "on the gateway host: \(approval.command)")
     }
-    if !link.effectiveCommands.isEmpty { add("usable", link.effectiveCommands.joined(separator: ", ")) }
+    if link.node.isConnected && !link.effectiveCommands.isEmpty {
+      add("usable", link.effectiveCommands.joined(separator: ", "))
+    }
     for command in link.withheld { add("withheld", "\(command.command): \(command.remedy)") }
     let off = status.capabilities.filter { !$0.isEnabled }.map(\.name)
     if !off.isEmpty { add("off", off.joined(separator: ", ") + "  (talknode capabilities)") }

@@ -73,7 +73,12 @@ struct ControlClient: Sendable {
   func close() async { await connection.close() }
 
   private func send(_ request: ControlRequest) async throws(Failure) {
-    do { try await connection.writeLine(request.json.encoded()) } catch { throw Self.lost("\(error)") }
+    let line = request.json.encoded()
+    // The daemon would hang up without a word.
+    if line.count > ControlProtocol.requestLimit {
+      throw Failure("TOO_LARGE", "The request is over \(ControlProtocol.paramsLimit >> 20) MiB.", exit: .data)
+    }
+    do { try await connection.writeLine(line) } catch { throw Self.lost("\(error)") }
   }
 
   private func answer(_ timeout: Duration?) async throws(Failure) -> ControlAnswer {

@@ -10,8 +10,10 @@ import GatewayProtocol
 enum ControlProtocol {
   /// Raised when a client of one version would misread a daemon of another.
   static let version: Int64 = 1
+  /// The longest params of an invoke, in bytes.
+  static let paramsLimit = 1 << 20
   /// The longest request: an invoke with its params.
-  static let requestLimit = 1 << 20
+  static let requestLimit = paramsLimit + 4096
   /// The longest answer: the largest payload of an invoke, and a little.
   static let answerLimit = 27 << 20
   /// Clients at once; one more is told to come back.

@@ -1,4 +1,5 @@
 import Glibc
+import System
 
 /// What the process was told by its environment, looked at here and nowhere below.
 struct Environment: Sendable {
@@ -15,6 +16,8 @@ struct Environment: Sendable {
       if pair.count == 2 { variables[String(pair[0])] = String(pair[1]) }
       entry += 1
     }
+    // Another user's, as after su(1), or gone: as good as none.
+    if let folder = variables["XDG_RUNTIME_DIR"], !Files.isOwnFolder(folder) { variables["XDG_RUNTIME_DIR"] = nil }
     return Environment(variables)
   }
 

@@ -1,4 +1,5 @@
 import CLinux
+import Crypto
 import Glibc
 import System
 
@@ -9,13 +10,13 @@ struct Instance: Sendable, Equatable {
   /// Where a daemon of this state folder listens.
   let socket: String
 
-  /// The folder of `--state`, or the user's own. Only the user's own has its socket in the runtime folder, so that two state folders
-  /// never meet in one socket.
+  /// The folder of `--state`, or the user's own. Only the user's own has its socket in the runtime folder, under a name made of the
+  /// folder's: which one is the user's own depends on HOME and XDG_STATE_HOME too, and two state folders must never meet in one socket.
   init(state chosen: String?, environment: Environment) {
     let own = Instance.absolute(environment.stateFolder)
     state = chosen.map(Instance.absolute) ?? own
     if state == own, let runtime = environment.runtimeFolder {
-      socket = runtime + "/control.sock"
+      socket = runtime + "/control-" + hexadecimal(sha256(Array(state.utf8)).prefix(4)) + ".sock"
     } else {
       socket = state + "/run/control.sock"
     }
@@ -39,7 +40,9 @@ struct Instance: Sendable, Equatable {
   private static func absolute(_ path: String) -> String {
     if let resolved = Files.resolved(path) { return resolved }
     guard let slash = path.lastIndex(of: "/") else {
-      return absolute(".") + (path == "." ? "" : "/" + path)
+      // Without a current folder (it was removed) there is nothing that it could be in: making it then fails.
+      guard let here = Files.resolved(".") else { return path }
+      return here + (path == "." ? "" : "/" + path)
     }
     let parent = path[..<slash]
     let name = path[path.index(after: slash)...]
