@@ -43,7 +43,11 @@ public struct DeviceIdentity: Sendable {
     try refuseWhileDamaged(in: state)
     let created = try DeviceIdentity(seed: Random.bytes(32), createdAtMs: WallClock.milliseconds())
     let fresh = "\(state.path)/\(freshPrefix)\(getpid())-\(hexadecimal(Random.bytes(4)))"
-    do { try Files.writeAtomically(created.encoded(), to: fresh) } catch { throw StateFolder.unusable(fresh, error) }
+    do { try Files.writeAtomically(created.encoded(), to: fresh) } catch {
+      // Another program that was faster may have removed it as a leftover.
+      if let identity = try load(from: state) { return identity }
+      throw StateFolder.unusable(fresh, error)
+    }
     defer { unlink(fresh) }
     // link(2) and not rename(2): it fails when another program was faster, whose identity then counts.
     let failure = link(fresh, state.identity) == 0 ? nil : SystemError("link \(state.identity)", code: errno)

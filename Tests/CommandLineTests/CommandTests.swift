@@ -81,9 +81,19 @@ import Testing
         }
         let after = try contents(one.state() + "/gateways")
         #expect(after == kept)
+        // And without a daemon what was said for it, too.
+        let last = "manual|127.0.0.1|\(other.gateway.port)"
+        let notes =
+          #"[{"id":"a","text":"for the other","gatewayId":"\#(last)","atMs":1},"#
+          + #"{"id":"b","text":"for a third","gatewayId":"c","atMs":1}]"#
+        try Files.writeAtomically(Array(notes.utf8), to: one.state() + "/transcripts.json")
         #expect(!contentsHold(one.gateway.token, one.state()))
         let left = try await one.run(["gateways", "--json"]).json["gateways"]?.array ?? []
         #expect(left.map { $0["url"]?.string } == [await other.gateway.url])
+        #expect(try await one.run(["gateways", "forget", last]).exit == .code(0))
+        #expect(try contents(one.state() + "/gateways").isEmpty)
+        let stillKept = Files.text(one.state() + "/transcripts.json") ?? ""
+        #expect(!stillKept.contains("for the other") && stillKept.contains("for a third"))
       }
     }
   }

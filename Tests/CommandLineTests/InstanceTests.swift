@@ -14,12 +14,15 @@ import Testing
   @Test("the user's own state folder has its socket in the runtime folder, or below itself where there is none")
   func own() {
     let session = environment(["XDG_RUNTIME_DIR": "/run/user/7"])
-    #expect(Instance(state: nil, environment: session).socket == "/run/user/7/talknode/control.sock")
+    let own = Instance(state: nil, environment: session)
+    #expect(own.socket.hasPrefix("/run/user/7/talknode/control-") && own.socket.hasSuffix(".sock"))
     let bare = Instance(state: nil, environment: environment())
     #expect(bare.state == "/home/ada/.local/state/talknode")
     #expect(bare.socket == "/home/ada/.local/state/talknode/run/control.sock")
     let moved = environment(["XDG_STATE_HOME": "/var/ada", "XDG_RUNTIME_DIR": "/run/user/7"])
     #expect(Instance(state: nil, environment: moved).state == "/var/ada/talknode")
+    // Both are the user's own, and two devices.
+    #expect(Instance(state: nil, environment: moved).socket != own.socket)
     let relative = environment(["XDG_STATE_HOME": "not/absolute", "XDG_RUNTIME_DIR": "neither"])
     #expect(Instance(state: nil, environment: relative) == bare)
   }
@@ -34,8 +37,8 @@ import Testing
     #expect(
       Instance(state: folder.path + "/../" + folder.path.split(separator: "/").last!, environment: session) == other)
     #expect(
-      Instance(state: "/home/ada/.local/state/talknode", environment: session).socket
-        == "/run/user/7/talknode/control.sock")
+      Instance(state: "/home/ada/.local/state/talknode", environment: session)
+        == Instance(state: nil, environment: session))
   }
 
   @Test("a second daemon is refused and told the pid of the first; the lock goes with its owner")

@@ -92,4 +92,27 @@ struct IdentityTests {
     #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
     #expect(throws: LinkError.self) { try StateFolder(path: "/proc/nothing/here") }
   }
+
+  @Test("a folder that holds other things is not closed because it was named, and a file is none")
+  func foldersOfOthers() throws {
+    let home = folder.path + "/home"
+    try Files.makeFolder(home)
+    chmod(home, 0o755)
+    try Files.writeAtomically([1], to: home + "/letter")
+    let shared = folder.path + "/shared"
+    try Files.makeFolder(shared)
+    chmod(shared, 0o1777)
+    for path in [home, shared, home + "/letter"] {
+      var before = stat()
+      stat(path, &before)
+      #expect(throws: LinkError.self) { try StateFolder(path: path) }
+      var after = stat()
+      #expect(stat(path, &after) == 0 && after.st_mode == before.st_mode, "\(path)")
+    }
+    // This device's own is closed again, whatever else lies in it.
+    try Files.writeAtomically([1], to: home + "/identity.json")
+    _ = try StateFolder(path: home)
+    var status = stat()
+    #expect(stat(home, &status) == 0 && status.st_mode & 0o777 == 0o700)
+  }
 }

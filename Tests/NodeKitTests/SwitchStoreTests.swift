@@ -49,7 +49,8 @@ import Testing
     defer { Log.redirect(nil) }
     try folder.write("switches.json", text)
     #expect(!store.isEnabled("camera"))
-    #expect(Files.text(folder("switches.json.damaged")) == text)
+    let aside = try #require(Files.list(folder.path).first { $0.hasPrefix("switches.json.damaged-") })
+    #expect(Files.text(folder(aside)) == text)
     #expect(!Files.exists(folder("switches.json")))
     #expect(said.withLock { $0 }.contains { $0.contains("damaged") })
   }

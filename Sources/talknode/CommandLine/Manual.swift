@@ -55,7 +55,7 @@ struct Manual: Sendable {
       .I ~/.local/state/talknode
       identity, tokens, switches, the log of what agents asked for, and what was said and not delivered.
       .TP
-      .I $XDG_RUNTIME_DIR/talknode/control.sock
+      .I $XDG_RUNTIME_DIR/talknode/control-*.sock
       where the running program is asked.
       .SH EXIT STATUS
 
