@@ -8,7 +8,7 @@ public struct StateFolder: Sendable, Equatable {
   public let path: String
 
   /// Makes the folder where it is missing. One that others may look into would show them tokens: it is closed to them when it is this
-  /// device's or empty. Throws `LinkError.state` when it can't be made, is another user's, or is open and holds other things.
+  /// device's or empty. Throws `LinkError.state` when it can't be made, is another user's, or is open and not this device's alone.
   public init(path: String) throws(LinkError) {
     var path = path
     while path.count > 1 && path.hasSuffix("/") { path.removeLast() }
@@ -25,7 +25,7 @@ public struct StateFolder: Sendable, Equatable {
     // Someone's home or /tmp is not to be closed because it was named.
     guard Files.exists(identity) || Files.list(path).isEmpty && status.st_mode & S_ISVTX == 0 else {
       throw LinkError(
-        .state, "The folder \(path) is open to others and holds other things than this device's state.",
+        .state, "The folder \(path) is open to others and is not this device's state alone.",
         remedy: "\(Self.another), or close it: chmod 700 '\(path)'")
     }
     if chmod(path, 0o700) != 0 { throw Self.unusable(path, SystemError("chmod \(path)", code: errno)) }
