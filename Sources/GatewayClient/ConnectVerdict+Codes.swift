@@ -19,7 +19,22 @@ extension ConnectVerdict {
   ]
 
   /// The stable word of a failure: `details.code`, or what the message says where an old gateway gives nothing else (§13.5–§13.6).
-  static func code(of error: WireError) -> String? { error.detailsCode ?? code(inText: error.message.lowercased()) }
+  static func code(of error: WireError) -> String? {
+    error.detailsCode.flatMap { isCode($0) ? $0 : nil } ?? code(inText: error.message.lowercased())
+  }
+
+  /// Whether it may be a code: anything else that a gateway calls so is only shown, as other text of it.
+  private static func isCode(_ text: String) -> Bool {
+    (1...64).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."):
+          true
+        default: false
+        }
+      }
+  }
 
   /// `text` in small letters.
   static func code(inText text: String) -> String? { texts.first { text.contains($0.text) }?.code }

@@ -106,7 +106,7 @@ extension ConnectVerdict {
   /// Judges an error of `connect`, in the order of protocol §1.6.
   public init(_ error: WireError, _ context: ConnectContext) {
     let code = Self.code(of: error)
-    let reason = "\(code ?? error.code): \(Self.oneLine(error.message))"
+    let reason = "\(code ?? Self.oneLine(error.code)): \(Self.oneLine(error.message))"
     if let wait = Self.pairingWait(error, code) {
       self.init(.wait(wait))
       return
@@ -134,7 +134,7 @@ extension ConnectVerdict {
       return
     }
     if pause == true || Self.stopping.contains(code ?? "") {
-      self.init(.stop(Self.stop(code ?? error.code, error, context)), Self.effects(of: code, context))
+      self.init(.stop(Self.stop(code ?? Self.oneLine(error.code), error, context)), Self.effects(of: code, context))
       return
     }
     self = .retry(Self.patient.contains(code ?? "") || code == nil ? .slow : .backOff, reason)

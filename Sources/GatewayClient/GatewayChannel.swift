@@ -12,12 +12,18 @@ actor GatewayChannel {
   static let mostPending = 256
   /// Events that may come before the listener is there. Gateways push a handful before hello-ok (protocol §3.7).
   static let mostEarlyEvents = 64
+  /// The bytes of them together.
+  private static let mostEarlyBytes = 8 << 20
   /// Messages that are no frame, until the connection is given up.
   static let mostGarbage = 16
   /// The largest whole number that JSON programs agree on.
   static let largestSeq: Int64 = 1 << 53
   /// Larger messages are parsed off the loop, so that the other socket is not held up.
   private static let largeMessage = 256 << 10
+
+  /// The longest message taken before the gateway has let us in, and afterwards, in bytes: nobody who has not is worth the memory.
+  static let longestBeforeHello = 4 << 20
+  private static let longest = 26_214_400
 
   /// What the channel tells its owner, on the loop.
   struct Listener: Sendable {
@@ -35,6 +41,8 @@ actor GatewayChannel {
   private let socket: WebSocket
   private var listener: Listener?
   private var early: [Frame.Event] = []
+  private var earlyBytes = 0
+  private var isLetIn = false
   private var pending: [String: Pending] = [:]
   private var nextID = 0
   private var lastSeq: Int64?
@@ -62,7 +70,16 @@ actor GatewayChannel {
           ? await Self.decodeElsewhere(message.bytes) : Self.decode(message.bytes)
         listener?.message()
         switch frame {
-        case .success(let frame): take(frame)
+        case .success(let frame):
+          if !isLetIn, case .response(let response) = frame, case .success = response.result {
+            isLetIn = true
+            await socket.setMaxMessage(Self.longest)
+          }
+          if case .event = frame, listener == nil {
+            earlyBytes += message.bytes.count
+            if earlyBytes > Self.mostEarlyBytes { continue }
+          }
+          take(frame)
         case .failure(let error): await takeGarbage(error)
         }
       } catch {
@@ -224,10 +241,23 @@ actor GatewayChannel {
       let error: JSON = ["code": "PAYLOAD_TOO_LARGE", "message": .string(message)]
       bytes = InvokeOutcome.failure(error).resultFrame(requestID: id, invoke: invoke)
     }
-    do throws(Closure) { try await socket.send(bytes) } catch {
-      Log.debug("The result of \(invoke.command) was not sent: \(error).")
+    for _ in 0..<Self.mostTries {
+      do throws(Closure) {
+        return try await socket.send(bytes)
+      } catch {
+        guard error == .tooMuchUnsent else {
+          return Log.debug("The result of \(invoke.command) was not sent: \(error).")
+        }
+      }
+      // Others are still on their way to a slow gateway.
+      do { try await Task.sleep(for: Self.pause) } catch { return }
     }
+    Log.warning("The result of \(invoke.command) was not sent: the gateway takes too little, too slowly.")
   }
+
+  /// A result waits a minute for its turn on the wire, longer than any asker waits.
+  private static let mostTries = 300
+  private static let pause = Duration.milliseconds(200)
 
   private nonisolated static func encode(_ outcome: InvokeOutcome, _ id: String, _ invoke: InvokeRequest) async
     -> [UInt8]

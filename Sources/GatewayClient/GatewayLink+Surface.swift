@@ -128,6 +128,7 @@ extension GatewayLink {
   /// Asks again while an approval is missing: gateways tell it only to operators who may approve.
   private func pollSurface() {
     let timings = options.timings
+    forgetSurfacePoll()
     surface.pollDelay = min(max(surface.pollDelay * 2, timings.surfacePoll), timings.longestSurfacePoll)
     surface.poll = loop.after(surface.pollDelay) { [weak self] in
       self?.assumeIsolated { link in

@@ -91,6 +91,8 @@ public actor GatewayLink {
     }
     surface.declared = await declare()
     surface.approvedDigest = await registry.approvedSurface(of: gateway.id)
+    // Stopped meanwhile: that is not undone.
+    guard isRunning else { return }
     await node.start()
     if await node.session != nil { await `operator`.start() }
   }
@@ -110,9 +112,12 @@ public actor GatewayLink {
     statusBroadcast.end()
   }
 
-  /// Declares the node anew: what it offers has changed. The operator socket is left alone.
+  /// Declares the node anew where what it offers has changed: results under way are lost with the old connection. The operator socket is
+  /// left alone.
   public func surfaceChanged() async {
-    surface.declared = await declare()
+    let new = await declare()
+    if new == surface.declared { return }
+    surface.declared = new
     surface.description = nil
     await node.reopen()
     await publish()

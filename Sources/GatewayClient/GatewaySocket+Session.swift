@@ -16,6 +16,7 @@ extension GatewaySocket {
     let auth = AuthAttempt(
       credentials, role: role, withDeviceToken: addsDeviceToken, sharedRefused: sharedRefused)
     let context = context(credentials, auth)
+    shown = credentials
     if credentials.removedAtMs != nil {
       return await ended(ConnectVerdict(.stop(ConnectVerdict.removed(context))), generation)
     }
@@ -28,6 +29,7 @@ extension GatewaySocket {
     connectOptions.headers = options.headers
     connectOptions.timeout = options.timings.connectTimeout
     connectOptions.proxy = options.proxy(gateway.endpoint)
+    connectOptions.maxMessage = GatewayChannel.longestBeforeHello
     let socket: WebSocket
     do throws(TransportError) {
       socket = try await WebSocket.connect(to: gateway.endpoint, options: connectOptions, loop: loop)
@@ -114,7 +116,7 @@ extension GatewaySocket {
     let endpoint = gateway.endpoint
     let nowMs = options.clock().wallMs
     do throws(LinkError) {
-      try await registry.updateCredentials(of: gateway.id) {
+      shown = try await registry.updateCredentials(of: gateway.id) {
         $0.keep(
           hello.auth, role: role, bootstrapped: auth.source == .bootstrap,
           linkIsTrusted: PlaintextPolicy.allows(endpoint),
@@ -152,7 +154,7 @@ extension GatewaySocket {
   }
 
   private func ended(_ verdict: ConnectVerdict, _ generation: Int) async {
-    for effect in verdict.effects { await apply(effect) }
+    for effect in verdict.effects { await apply(effect, isCurrent: generation == self.generation) }
     if generation != self.generation { return }
     var course = verdict.course
     if case .wait(var wait) = course {
@@ -171,12 +173,22 @@ extension GatewaySocket {
     if verdict.effects.contains(.markRemoved), case .stop(let stop) = course { hooks.removed(stop) }
   }
 
-  private func apply(_ effect: ConnectVerdict.Effect) async {
+  /// A verdict is on what was shown: what a person has stored since then is not touched, nor what another turn of this socket knows.
+  private func apply(_ effect: ConnectVerdict.Effect, isCurrent: Bool) async {
     let role = role
+    let shown = shown
     let nowMs = options.clock().wallMs
     switch effect {
-    case .forgetDeviceToken: await update { $0.deviceTokens[role] = nil }
-    case .dropBootstrapToken: await update { $0.bootstrapToken = nil }
+    case .forgetDeviceToken:
+      await update { if $0.deviceTokens[role] == shown.deviceTokens[role] { $0.deviceTokens[role] = nil } }
+    case .dropBootstrapToken: await update { if $0.bootstrapToken == shown.bootstrapToken { $0.bootstrapToken = nil } }
+    case .markRemoved, .markRevoked, .addDeviceTokenOnce, .sign: if isCurrent { await mark(effect, role, nowMs) }
+    }
+  }
+
+  private func mark(_ effect: ConnectVerdict.Effect, _ role: Role, _ nowMs: Int64) async {
+    switch effect {
+    case .forgetDeviceToken, .dropBootstrapToken: break
     case .markRemoved:
       await update {
         $0.removedAtMs = nowMs

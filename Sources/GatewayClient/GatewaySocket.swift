@@ -44,6 +44,8 @@ actor GatewaySocket {
   /// The last line that was logged; nil after a hello-ok.
   var toldOf: String?
 
+  /// What the gateway was shown in this turn, and then what it issued: a verdict is on these.
+  var shown = Credentials()
   // What is remembered of refusals until the next hello-ok.
   var addsDeviceToken = false
   var deviceTokenRetrySpent = false

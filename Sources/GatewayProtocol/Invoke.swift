@@ -41,7 +41,7 @@ public struct InvokeRequest: Sendable, Equatable {
     character.isWhitespace || character.unicodeScalars.contains { $0.properties.generalCategory == .control }
   }
 
-  /// Reads the event's payload; nil when id, node id or command is missing or blank: such a frame is ignored (node-commands §1.1). A
+  /// Reads the event's payload; nil when id, node id or command is missing or blank, or an id or key over 512 bytes: such a frame is ignored (node-commands §1.1). A
   /// payload that is a string holding the object, and a `params` object in place of `paramsJSON`, are understood.
   public init?(payload: JSON?) {
     var payload = payload
@@ -51,20 +51,29 @@ public struct InvokeRequest: Sendable, Equatable {
       return text.unicodeScalars.contains { !$0.properties.isWhitespace } ? text : nil
     }
     guard let id = filled("id"), let nodeID = filled("nodeId"), let command = filled("command") else { return nil }
+    idempotencyKey = filled("idempotencyKey")
+    sessionKey = filled("sessionKey")
+    // Kept, compared and told: whoever sends more means harm.
+    guard id.utf8.count <= Self.mostBytes, nodeID.utf8.count <= Self.mostBytes,
+      idempotencyKey?.utf8.count ?? 0 <= Self.mostBytes, sessionKey?.utf8.count ?? 0 <= Self.mostBytes
+    else { return nil }
     self.id = id
     self.nodeID = nodeID
-    let isPlain = command.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+    // No command is as long; what is left of it is answered as unknown.
+    let name = String(decoding: command.utf8.prefix(Self.mostBytes), as: UTF8.self)
+    let isPlain = name.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     // Names are shown to people: line ends and what moves a terminal's cursor are not part of any.
-    self.command = isPlain ? command : command.split(whereSeparator: Self.isBlank).joined(separator: " ")
+    self.command = isPlain ? name : name.split(whereSeparator: Self.isBlank).joined(separator: " ")
     if let text = payload?["paramsJSON"]?.string {
       paramsText = Array(text.utf8)
     } else {
       paramsText = payload?["params"]?.encoded()
     }
     timeoutMs = payload?["timeoutMs"]?.double.map { Int64(min(max($0.rounded(.up), 0), 2_147_483_647)) }
-    idempotencyKey = filled("idempotencyKey")
-    sessionKey = filled("sessionKey")
   }
+
+  /// For ids, keys and names.
+  private static let mostBytes = 512
 }
 
 /// How an invoke ended.

@@ -22,10 +22,15 @@ public struct AuditEntry: Sendable, Equatable {
   ) {
     self.timeMs = timeMs
     self.origin = origin
-    self.command = String(command.prefix(80))
-    self.outcome = String(outcome.prefix(80))
+    self.command = Self.short(command)
+    self.outcome = Self.short(outcome)
     self.milliseconds = (milliseconds * 1000).rounded() / 1000
     self.isRepeat = isRepeat
+  }
+
+  /// At most 80 bytes: a character has no bound.
+  private static func short(_ text: String) -> String {
+    text.utf8.count <= 80 ? text : String(decoding: text.utf8.prefix(80), as: UTF8.self)
   }
 
   /// `{"time","gateway"?,"command","outcome","ms","repeat"?}`; without `gateway` a person at this machine asked.
@@ -131,6 +136,10 @@ public actor AuditLog {
       let bytes: [UInt8]
       do { bytes = try Files.read(name(index), limit: maximumBytes + Self.pendingLimit + 4096) } catch {
         if error.code == ENOENT || error.code == ENOTDIR { continue }
+        if error.code == EFBIG {
+          Log.warning("\(name(index)) is far too long for an audit log; it is passed over.")
+          continue
+        }
         throw error
       }
       let older = bytes.split(separator: 0x0A).suffix(last - entries.count)

@@ -53,10 +53,22 @@ public enum Log {
     if state.withLock({ $0.said.remove(key) }) != nil { log(.info, message) }
   }
 
+  /// One line of at most 2 KiB without control characters: parts of it may come from others.
+  private static func plain(_ message: String) -> String {
+    let whole = message.utf8.count <= 2048 ? message : String(decoding: message.utf8.prefix(2048), as: UTF8.self) + "…"
+    if whole.utf8.allSatisfy({ 0x20..<0x7F ~= $0 }) { return whole }
+    var out = String.UnicodeScalarView()
+    for scalar in whole.unicodeScalars {
+      let isLineEnd = scalar == "\u{2028}" || scalar == "\u{2029}"
+      out.append(isLineEnd || scalar.properties.generalCategory == .control ? " " : scalar)
+    }
+    return String(out)
+  }
+
   private static func log(_ level: Level, _ message: () -> String) {
     let (threshold, isJournal, sink) = state.withLock { ($0.threshold, $0.isJournal, $0.sink) }
     if level < threshold { return }
-    let text = String(message().map { $0.isNewline ? " " : $0 })
+    let text = plain(message())
     if let sink { return sink(level, text) }
     let line = (isJournal ? "<\(level.rawValue)>" : level == .info ? "" : "\(level): ") + text + "\n"
     var bytes = Array(line.utf8)

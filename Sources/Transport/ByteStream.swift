@@ -28,6 +28,8 @@ final class ByteStream: @unchecked Sendable {
   }
   /// When bytes last came, in nanoseconds of the monotonic clock.
   private(set) var lastInput = Monotonic.nanoseconds()
+  /// When bytes last went into the kernel, on the same clock.
+  private(set) var lastOutput = Monotonic.nanoseconds()
   private(set) var hasEnded = false
 
   private let channel: Channel
@@ -156,7 +158,9 @@ final class ByteStream: @unchecked Sendable {
     for _ in 0..<16 {
       if hasEnded || outbox.isEmpty { return }
       switch outbox.withNext(channel.write) {
-      case .done(let count): for ticket in outbox.advance(count) { sent(ticket) }
+      case .done(let count):
+        lastOutput = Monotonic.nanoseconds()
+        for ticket in outbox.advance(count) { sent(ticket) }
       case .wantsWrite: return
       case .wantsRead:
         writeWantsRead = true

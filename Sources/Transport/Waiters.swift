@@ -46,6 +46,12 @@ final class Waiters<Value: Sendable>: @unchecked Sendable {
     }.get()
   }
 
+  /// Gives up a place that will not be waited at.
+  func leave(_ ticket: UInt64) {
+    waiting.removeAll { $0.ticket == ticket }
+    early[ticket] = nil
+  }
+
   /// Unknown tickets are ignored: their tasks were cancelled.
   func resume(_ ticket: UInt64, _ result: Result<Value, Closure>) {
     guard let index = waiting.firstIndex(where: { $0.ticket == ticket }) else { return }

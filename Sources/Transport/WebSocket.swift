@@ -114,19 +114,48 @@ public actor WebSocket {
 
   // MARK: Keeping alive
 
-  /// Sends a ping and waits for its pong. Without one after `timeout` the socket is dropped and the closure thrown.
+  /// Sends a ping and waits for its pong. Without one `timeout` after the ping has left, the socket is dropped and the closure thrown. While
+  /// a long message is on its way before the ping, it is dropped only when nothing of that could be written for as long.
   public func ping(timeout: Duration) async throws(Closure) {
     try throwIfEnding()
-    let ticket = pings.newTicket()
+    let ticket = pings.place()
     let payload = (0..<8).map { UInt8(truncatingIfNeeded: ticket >> UInt64(56 - 8 * $0)) }
     let encoder = encoder
-    _ = stream.write { encoder.append(.ping, payload, to: &$0) }
+    let departure = senders.newTicket()
+    if !stream.write(ticket: departure, { encoder.append(.ping, payload, to: &$0) }) {
+      do throws(Closure) {
+        try throwIfEnding()
+        let watch = OutputWatch()
+        watchOutput(timeout, watch)
+        defer { if let timer = watch.timer { loop.cancel(timer) } }
+        try await senders.wait(senders.place(departure), on: self)
+      } catch {
+        pings.leave(ticket)
+        throw error
+      }
+    }
     let timer = loop.after(timeout) { [weak self] in
       self?.assumeIsolated { $0.drop("there was no pong within \(timeout.inSeconds) s") }
     }
     defer { loop.cancel(timer) }
-    try throwIfEnding()
-    try await pings.wait(pings.place(ticket), on: self)
+    try await pings.wait(ticket, on: self)
+  }
+
+  // @unchecked Sendable: used on the loop's thread only.
+  private final class OutputWatch: @unchecked Sendable { var timer: EventLoop.Token? }
+
+  /// Drops the socket when nothing is written for `limit`, again and again until the watch's timer is cancelled.
+  private func watchOutput(_ limit: Duration, _ watch: OutputWatch) {
+    let before = stream.lastOutput
+    watch.timer = loop.after(limit) { [weak self] in
+      self?.assumeIsolated {
+        if $0.stream.lastOutput == before {
+          $0.drop("nothing could be sent for \(limit.inSeconds) s")
+        } else {
+          $0.watchOutput(limit, watch)
+        }
+      }
+    }
   }
 
   // MARK: Ending

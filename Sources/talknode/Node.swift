@@ -31,6 +31,9 @@ actor Node {
   private var gateway: GatewayRecord?
   private var link: GatewayLink?
   private var linkStatus: LinkStatus?
+  /// The link is being changed; who waits for a turn at it.
+  private var isChanging = false
+  private var turns: [CheckedContinuation<Void, Never>] = []
   private var pump: Task<Void, Never>?
   private var talkPump: Task<Void, Never>?
   private var talkKey: KeyTrigger?
@@ -80,7 +83,9 @@ actor Node {
     talkShortcut = ShortcutTrigger.made(
       settings.talkShortcut, services.talk, address: services.sessionBus.address, loop: loop)
     await talkShortcut?.start()
+    await takeTurn()
     await connect()
+    giveTurn()
   }
 
   /// Ends the link, then what runs, then the devices.
@@ -88,6 +93,7 @@ actor Node {
     talkPump?.cancel()
     await talkKey?.stop()
     await talkShortcut?.stop()
+    await takeTurn()
     await disconnect()
     await router.stop()
     await services.close()
@@ -97,6 +103,8 @@ actor Node {
 
   /// Takes over settings that were read anew. The link is opened again only when it would say or do something else.
   func apply(_ new: Settings) async {
+    await takeTurn()
+    defer { giveTurn() }
     let old = settings
     settings = new
     signs.choose(new.signs)
@@ -111,6 +119,20 @@ actor Node {
   }
 
   // MARK: Gateways
+
+  /// What changes the link is done one after the other: each waits for the farewell of the link before, and two at once would leave one
+  /// that nobody knows and nobody stops. After `stop` nobody gets a turn any more.
+  private func takeTurn() async {
+    if !isChanging {
+      isChanging = true
+      return
+    }
+    await withCheckedContinuation { turns.append($0) }
+  }
+
+  private func giveTurn() {
+    if turns.isEmpty { isChanging = false } else { turns.removeFirst().resume() }
+  }
 
   /// Connects to the active gateway anew.
   private func connect() async {
@@ -146,6 +168,8 @@ actor Node {
   }
 
   func use(_ id: String) async throws(Failure) {
+    await takeTurn()
+    defer { giveTurn() }
     do { try await registry.use(id) } catch { throw Failure(error) }
     // What another gateway's agent said is not read on.
     if gateway?.id != id { await services.talk.hush() }
@@ -153,6 +177,8 @@ actor Node {
   }
 
   func forget(_ id: String) async throws(Failure) {
+    await takeTurn()
+    defer { giveTurn() }
     // The link first: it would write a token that comes in at the last moment into a folder that is gone.
     if gateway?.id == id { await disconnect() }
     do { try await registry.forget(id) } catch { throw Failure(error) }

@@ -33,9 +33,10 @@ struct InvokeRegistry {
 
     /// False when the chunk is not taken: seen before, too large, or too far ahead.
     mutating func add(_ chunk: String, seq: Int64) -> Bool {
-      guard seq >= next, held[seq] == nil, chunk.utf8.count <= Self.mostBytes, held.count < Self.mostHeld else {
-        return false
-      }
+      // The one that the others wait for always has a place.
+      guard seq >= next, held[seq] == nil, chunk.utf8.count <= Self.mostBytes,
+        seq == next || held.count < Self.mostHeld
+      else { return false }
       held[seq] = chunk
       while let chunk = held.removeValue(forKey: next) {
         chunks.append(chunk)

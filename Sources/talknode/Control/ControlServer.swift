@@ -51,7 +51,9 @@ struct ControlServer: Sendable {
   }
 
   private static func converse(_ connection: UnixConnection, _ handler: any ControlHandler) async {
-    while let line = try? await connection.readLine(limit: ControlProtocol.requestLimit) {
+    var next = Self.nextLine(connection)
+    while let line = await next.value {
+      next = Self.nextLine(connection)
       let answer: ControlAnswer
       do throws(Failure) {
         let json: JSON
@@ -59,9 +61,9 @@ struct ControlServer: Sendable {
           throw Failure("CONTROL_REQUEST", "The request is no JSON.", cause: "\(error)", exit: .protocolError)
         }
         let request = try ControlRequest(json: json)
-        if request == .follow { return await stream(await handler.follow(), to: connection) }
-        if request == .watchTalk { return await stream(await handler.watchTalk(), to: connection) }
-        answer = .result(try await handler.answer(request))
+        if request == .follow { return await stream(await handler.follow(), to: connection, until: next) }
+        if request == .watchTalk { return await stream(await handler.watchTalk(), to: connection, until: next) }
+        answer = .result(try await Self.answer(request, handler, next))
       } catch {
         answer = .failure(error)
       }
@@ -69,15 +71,34 @@ struct ControlServer: Sendable {
     }
   }
 
+  private static func nextLine(_ connection: UnixConnection) -> Task<[UInt8]?, Never> {
+    Task { try? await connection.readLine(limit: ControlProtocol.requestLimit) }
+  }
+
+  /// A command that a person asked for ends when the person has gone: with Ctrl-C the camera is let go.
+  private static func answer(
+    _ request: ControlRequest, _ handler: any ControlHandler, _ next: Task<[UInt8]?, Never>
+  ) async throws(Failure) -> [UInt8] {
+    guard case .invoke = request else { return try await handler.answer(request) }
+    let work = Task { () -> Result<[UInt8], Failure> in
+      do throws(Failure) { return .success(try await handler.answer(request)) } catch { return .failure(error) }
+    }
+    let watch = Task { if await next.value == nil { work.cancel() } }
+    defer { watch.cancel() }
+    return try await work.value.get()
+  }
+
   /// Writes each event until the client hangs up, which is all that it can say now.
-  private static func stream(_ events: AsyncStream<JSON>, to connection: UnixConnection) async {
+  private static func stream(
+    _ events: AsyncStream<JSON>, to connection: UnixConnection, until next: Task<[UInt8]?, Never>
+  ) async {
     let writer = Task {
       for await event in events {
         do { try await connection.writeLine(ControlAnswer.event(event).line) } catch { break }
       }
       await connection.close()
     }
-    _ = try? await connection.readLine(limit: 1024)
+    _ = await next.value
     writer.cancel()
     await writer.value
   }
