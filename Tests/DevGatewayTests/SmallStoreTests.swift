@@ -86,6 +86,8 @@ struct SmallStoreTests {
     #expect(!stream.with { $0.add(String(repeating: "x", count: 16_385), seq: 100) })
     for seq in 0..<128 { #expect(stream.with { $0.add("x", seq: Int64(200 + seq)) }) }
     #expect(!stream.with { $0.add("x", seq: 500) })
+    // The one that they wait for is taken all the same.
+    #expect(stream.with { $0.add("x", seq: 100) })
     let registry = Held(InvokeRegistry())
     registry.it.begin(entry("a", on: 1))
     #expect(registry.with { $0.progress("a", from: 2, seq: 0, chunk: "") } == nil)

@@ -172,6 +172,19 @@ struct VerdictTests {
       .wait("metadata-upgrade", nil, paused: false)),
   ]
 
+  @Test("what a gateway calls a code is one, or is told as text on a line")
+  func hostileCodes() {
+    for code in ["\u{1B}]0;PWNED\u{7}\r\nfake: line", String(repeating: "A", count: 3_000_000), "", "a b"] {
+      for top in ["INVALID_REQUEST", code] {
+        guard case .retry(_, let reason) = ConnectVerdict(Self.error(code, top: top), Self.context()).course else {
+          Issue.record("\(code.prefix(20)) is not tried again")
+          continue
+        }
+        #expect(reason.utf8.count < 500 && reason.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F })
+      }
+    }
+  }
+
   static let secondWays: [Row] = [
     // §5.4: once, with a device token at hand, to a gateway that is trusted.
     Row(

@@ -69,6 +69,20 @@ struct FrameTests {
     #expect(InvokeRequest(payload: nil) == nil)
   }
 
+  @Test("what an invoke names is short and harmless, whatever was sent")
+  func hostileNames() throws {
+    let plain: [String: JSON] = ["id": "i", "nodeId": "n", "command": "c"]
+    let long = JSON.string("a" + String(repeating: "\u{301}", count: 100_000))
+    for key in ["id", "nodeId", "idempotencyKey", "sessionKey"] {
+      #expect(InvokeRequest(payload: .object(plain.merging([key: long]) { $1 })) == nil, "\(key)")
+    }
+    let request = try #require(InvokeRequest(payload: .object(plain.merging(["command": long]) { $1 })))
+    #expect(request.command.utf8.count <= 520)
+    let escape: JSON = "x\u{1B}[31m\u{9B}1A\r\ny"
+    let named = try #require(InvokeRequest(payload: .object(plain.merging(["command": escape]) { $1 })))
+    #expect(named.command == "x [31m 1A y")
+  }
+
   @Test("a result frame carries its payload as JSON text, without escaping slashes, and reads back")
   func results() throws {
     let invoke = InvokeRequest(id: "i\"1", nodeID: "n", command: "c")

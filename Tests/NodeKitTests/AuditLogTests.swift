@@ -63,6 +63,15 @@ import Testing
     #expect(try await log.read(last: 5) == [entry(2), entry(2)])
   }
 
+  @Test("a name of one endless character is cut too, and a log that is far too long hides no other")
+  func longNames() async throws {
+    let log = AuditLog(path: folder("audit.log"), maximumBytes: 1000)
+    log.record(entry(1, command: "a" + String(repeating: "\u{301}", count: 1_000_000)))
+    #expect(try await log.read(last: 1).first?.command.utf8.count ?? 0 <= 83)
+    try folder.write("audit.log.1", String(repeating: "x", count: 1 << 20))
+    #expect(try await log.read(last: 5).count == 1)
+  }
+
   @Test("a line that a power cut left half takes no other with it")
   func torn() async throws {
     try folder.write("audit.log", "{\"timeMs\":17")

@@ -238,6 +238,26 @@ struct WebSocketTests {
     await server.stop()
   }
 
+  @Test("a ping behind a long message waits for it; only a standstill is taken for death", arguments: [false, true])
+  func pingBehind(isReadInTime: Bool) async throws {
+    let (client, far, server) = try await pair()
+    let message = [UInt8](repeating: 1, count: 100_000)
+    let sender = Task { for _ in 0..<300 { try await client.send(message, text: false) } }
+    try await eventually("the sender waits") { await client.bufferedBytes > 0 }
+    let limit: Duration = isReadInTime ? .seconds(60) : .milliseconds(100)
+    let pinger = Task { await closure { () async throws(Closure) in try await client.ping(timeout: limit) } }
+    if isReadInTime {
+      for _ in 0..<300 { #expect(try await far.receive().bytes == message) }
+      try await sender.value
+      #expect(await pinger.value == nil)
+      await client.close()
+    } else {
+      #expect(await pinger.value?.reason == "nothing could be sent for 0.1 s")
+      _ = await sender.result
+    }
+    await server.stop()
+  }
+
   // MARK: Limits
 
   @Test("a message over the limit is refused with 1009, also one from a server to a client")
