@@ -87,8 +87,8 @@ let package = Package(
     tests(
       "TalkTests",
       [
-        "talknode", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio", "GatewayProtocol", "Transport",
-        "System", "TestSupport", "LinkTestSupport",
+        "talknode", "Configuration", "Conversation", "DevGateway", "GatewayClient", "Speech", "Audio",
+        "GatewayProtocol", "NodeKit", "Transport", "System", "TestSupport", "LinkTestSupport",
       ]),
     // Run in the guest of `make test-vm`.
     tests(

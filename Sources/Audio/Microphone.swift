@@ -64,6 +64,7 @@ public final class MicrophoneLease: Sendable {
   private struct State {
     var run: CaptureRun?
     var isReleased = false
+    var ending: Task<Void, Never>?
   }
   private let microphone: Microphone
   private let ticket: Ownership.Ticket
@@ -99,14 +100,21 @@ public final class MicrophoneLease: Sendable {
     }
   }
 
-  /// Stops the capture, also one that is still opening, and gives the microphone back.
+  /// Stops the capture, also one that is still opening, and gives the microphone back. Whoever calls it again waits for the same end:
+  /// the device is closed before somebody else has it.
   public func release() async {
-    let run = state.withLock { state in
+    let ending = state.withLock { state in
+      if let ending = state.ending { return ending }
       state.isReleased = true
-      defer { state.run = nil }
-      return state.run
+      let (microphone, ticket, run) = (microphone, ticket, state.run)
+      state.run = nil
+      let ending = Task {
+        await run?.stop()
+        await microphone.release(ticket)
+      }
+      state.ending = ending
+      return ending
     }
-    await run?.stop()
-    await microphone.release(ticket)
+    await ending.value
   }
 }

@@ -23,8 +23,14 @@ actor CaptureSession {
   private var capture: Capture?
   private var feeding: Task<Void, Never>?
   private var watching: Task<Void, Never>?
+  /// The choice of who transcribes. A key that is let go before it is made waits for it: what was said waits in `capture`.
+  private var binding: Task<Void, Never>?
   private var isOver = false
+  private var isDiscarded = false
+  /// What the gateway says about the end of an utterance, for a once.
   private var silenceMs: Int?
+  /// Those that may have a go at it.
+  private var transcribers: [any Transcriber] = []
   /// Whether text comes while a person speaks; without it the end of a once is told from the level.
   private var hasPartials = false
 
@@ -47,8 +53,11 @@ actor CaptureSession {
   }
 
   /// Opens the microphone and tells the machine. The transcribers are chosen meanwhile: sound waits for them, not the other way round.
+  /// Returns when the microphone is open, or given back.
   func open() async {
-    async let bindings: Void = bind()
+    if isOver { return }
+    let binding = Task { await bind() }
+    self.binding = binding
     do throws(AudioError) {
       let lease = try await talk.sound.microphone.lease(for: "push-to-talk")
       self.lease = lease
@@ -74,8 +83,10 @@ actor CaptureSession {
       let talk = talk
       return await talk.mouth.cue(.error)
     }
-    await bindings
-    listen()
+    Task {
+      await binding.value
+      listen()
+    }
   }
 
   private static func wireCode(_ code: AudioError.Code) -> String {
@@ -90,15 +101,16 @@ actor CaptureSession {
     if let link = await talk.gateway() {
       bound = Bound(link: link, sessionKey: await talk.sessionKey(on: link))
     }
-    let transcribers = await talk.transcribers.inOrder(link: bound?.link)
+    // The silence has an influence on a once only, and may be learnt while somebody speaks.
+    if isOnce { Task { silenceMs = await talk.transcribers.silenceMs(link: bound?.link) } }
+    transcribers = await talk.transcribers.inOrder(link: bound?.link)
     hasPartials = transcribers.first?.hasPartials ?? false
-    silenceMs = await talk.transcribers.silenceMs(link: bound?.link)
     hearing = Hearing(
       transcribers: transcribers, request: TranscriptionRequest(rate: 16_000, language: talk.options.language))
   }
 
   private func listen() {
-    guard !isOver, feeding == nil, let capture, let hearing else { return }
+    guard !isDiscarded, feeding == nil, let capture, let hearing else { return }
     watching = Task { await self.watch(hearing) }
     feeding = Task { await self.feed(capture, to: hearing) }
   }
@@ -106,8 +118,7 @@ actor CaptureSession {
   private func feed(_ capture: Capture, to hearing: Hearing) async {
     await hearing.start()
     var levels = LevelWindows(rate: capture.options.rate)
-    var end = EndOfSpeech(
-      EndOfSpeech.Settings(silenceMs: silenceMs, limit: nil, hasPartials: hasPartials), at: Monotonic.now())
+    var end = EndOfSpeech(endSettings, at: Monotonic.now())
     var nextTick = Monotonic.now()
     var events = capture.makeAsyncIterator()
     do throws(AudioError) {
@@ -125,6 +136,7 @@ actor CaptureSession {
             // Told once each: the same text again is nobody speaking.
             if let heard = newText { _ = end.on(.partial(heard), at: now) }
             newText = nil
+            end.settings = endSettings
             if end.on(.tick, at: now) == .silence { await talk.on(.silence(id)) }
           }
         }
@@ -133,6 +145,10 @@ actor CaptureSession {
       await talk.notify(.trouble(error.description))
       await talk.on(.microphoneEnded(id))
     }
+  }
+
+  private var endSettings: EndOfSpeech.Settings {
+    EndOfSpeech.Settings(silenceMs: silenceMs, limit: nil, hasPartials: hasPartials)
   }
 
   /// What the recogniser has understood since the last look.
@@ -148,7 +164,9 @@ actor CaptureSession {
         newText = text
         await talk.notify(.partial(text))
         await talk.on(.utteranceFinal(id))
-      case .transcriber: break
+      case .transcriber(let name):
+        // One that tells nothing on the way may stand in for one that does.
+        hasPartials = transcribers.first { $0.name == name }?.hasPartials ?? hasPartials
       case .failed(let failure): await talk.notify(.trouble(failure.error.description))
       }
     }
@@ -171,11 +189,14 @@ actor CaptureSession {
   func finish() async -> Heard {
     isOver = true
     await capture?.stop()
-    await feeding?.value
     await lease?.release()
     // Heard by nobody but the person now, and it keeps nobody waiting.
     let talk = talk
     Task { await talk.mouth.cue(.stop) }
+    // A key let go before it was known who transcribes: what was said is there, and goes to whoever it is.
+    await binding?.value
+    listen()
+    await feeding?.value
     guard let hearing else { return .nothing }
     do throws(SpeechError) {
       let transcript = try await hearing.finish()
@@ -189,6 +210,7 @@ actor CaptureSession {
   /// Closes the microphone and forgets what was heard.
   func discard() async {
     isOver = true
+    isDiscarded = true
     await lease?.release()
     feeding?.cancel()
     watching?.cancel()

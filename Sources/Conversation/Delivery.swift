@@ -9,10 +9,12 @@ actor Delivery {
   enum Report: Sendable, Equatable {
     /// The gateway has it: it need not be kept any more.
     case accepted
+    /// The run under this id has ended without an answer, and the gateway will say so whenever it is asked again.
+    case spent
     case partial(String)
   }
 
-  private let link: GatewayLink
+  let link: GatewayLink
   private let sessionKey: String
   private let report: @Sendable (Report) async -> Void
   private var turn: Turn
@@ -20,6 +22,7 @@ actor Delivery {
   private var listening: Task<Void, Never>?
   private var outcome: Turn.Outcome?
   private var waiting: CheckedContinuation<Void, Never>?
+  private var isAbandoned = false
   private let runID: String
   private let role: Role
   private let sentAtMs = WallClock.milliseconds()
@@ -42,16 +45,19 @@ actor Delivery {
   func send(_ text: String) async -> Turn.Outcome {
     listen()
     perform(turn.begin())
-    if role == .operator { await sendChat(text) } else { await sendVoice(text) }
+    // Beside the wait: a link that is given up must not hold anybody until its request times out.
+    let sending = Task { if role == .operator { await sendChat(text) } else { await sendVoice(text) } }
     if outcome == nil {
       await withCheckedContinuation { waiter in
         // Looked at again: the runtime may have let others run since.
         if outcome != nil { waiter.resume() } else { waiting = waiter }
       }
     }
+    // A reply may overtake the acknowledgement, by which the words are struck out.
+    if !isAbandoned { await sending.value }
     listening?.cancel()
     for timer in timers { timer.cancel() }
-    if role == .node {
+    if role == .node && !isAbandoned {
       let link = link
       let params = Self.event("chat.unsubscribe", ["sessionKey": .string(sessionKey)])
       Task { _ = try? await link.request("node.event", params, as: .node, timeout: .seconds(10)) }
@@ -60,7 +66,10 @@ actor Delivery {
   }
 
   /// Ends the wait: what the agent still says is not spoken.
-  func abandon() { on(.lost) }
+  func abandon() {
+    isAbandoned = true
+    on(.lost)
+  }
 
   private func listen() {
     // Before the send: a fast agent answers before the acknowledgement is read.
@@ -74,11 +83,23 @@ actor Delivery {
             guard let payload = event.payload else { continue }
             if event.name == "chat" { await self?.on(.chat(payload)) }
             if event.name == "agent" { await self?.on(.agent(payload)) }
+            if event.name == GatewayLink.gapEvent && role == .operator { await self?.on(.reconnected) }
           }
         }
         group.addTask {
-          // On the operator socket the history tells after a reconnect; a node socket's subscription is gone.
-          for await status in statuses where role == .node && !status.node.isConnected { await self?.on(.lost) }
+          var wasConnected = true
+          for await status in statuses {
+            if role == .node {
+              // A node socket's subscription goes with it.
+              if !status.node.isConnected { await self?.on(.lost) }
+            } else if status.operator.isConnected != wasConnected {
+              // On the operator socket the history tells after a reconnect.
+              wasConnected.toggle()
+              await self?.on(wasConnected ? .reconnected : .disconnected)
+            }
+          }
+          // The link is given up. When this task is cancelled, nobody waits any more.
+          await self?.on(.lost)
         }
       }
     }
@@ -91,10 +112,21 @@ actor Delivery {
     ]
     do throws(LinkError) {
       let answer = try await link.request("chat.send", params, as: .operator, timeout: .seconds(30))
-      await report(.accepted)
-      on(.acknowledged(status: answer["status"]?.string))
+      await took(Acknowledgement(answer, runID: runID))
     } catch {
       on(.sendFailed(error.description))
+    }
+  }
+
+  private func took(_ answer: Acknowledgement) async {
+    switch answer {
+    case .accepted(let status):
+      await report(.accepted)
+      on(.acknowledged(status: status))
+    case .spent(let status):
+      await report(.spent)
+      on(.acknowledged(status: status))
+    case .foreign: on(.sendFailed("the gateway's answer was about another run"))
     }
   }
 
@@ -104,6 +136,7 @@ actor Delivery {
       _ = try await link.request("node.event", subscribe, as: .node)
       let voice = Self.event(
         "voice.transcript", ["text": .string(text), "sessionKey": .string(sessionKey), "eventId": .string(runID)])
+      on(.sent)
       let answer = try await link.request("node.event", voice, as: .node)
       if answer["handled"]?.bool == false {
         on(.sendFailed("the gateway did not take it (\(answer["reason"]?.string ?? "no reason"))"))
@@ -126,6 +159,7 @@ actor Delivery {
       switch action {
       case .startDeadline(let limit): after(limit, .deadline)
       case .startPoll(let interval): after(interval, .pollDue)
+      case .startGrace(let limit, let outage): after(limit, .graceOver(outage))
       case .askHistory(let anyTime): askHistory(afterMs: anyTime ? nil : sentAtMs)
       case .partial(let text):
         let report = report

@@ -60,8 +60,11 @@ actor RelaySession: Transcription {
     (events, sink) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(64))
   }
 
+  /// After this long an answer to create is not heard any more.
+  private static let createLimit: Duration = .seconds(120)
+
   private func begin() {
-    if hasBegun { return }
+    if hasBegun || outcome != nil { return }
     hasBegun = true
     let link = link
     // Before the create: events may come before its answer does.
@@ -81,13 +84,14 @@ actor RelaySession: Transcription {
       }
     }
     perform(relay.begin())
-    Task { [weak self] in
+    // Stays until the answer is there, though the relay waits for it no longer than `readyLimit`: whatever is made has to be closed.
+    Task {
       do throws(LinkError) {
         let answer = try await link.request(
-          "talk.session.create", RelayTranscription.createParams, as: .operator, timeout: .seconds(10))
-        await self?.on(.created(answer))
+          "talk.session.create", RelayTranscription.createParams, as: .operator, timeout: Self.createLimit)
+        on(.created(answer))
       } catch {
-        await self?.on(.createFailed(error.summary))
+        on(.createFailed(error.summary))
       }
     }
   }

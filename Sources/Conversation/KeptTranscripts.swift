@@ -99,6 +99,17 @@ public actor KeptTranscripts {
     if let sound = gone.sound { unlink(sound) }
   }
 
+  /// Gives a transcript another id, under which it can be sent anew.
+  func renew(_ id: String, as new: String) throws(TalkError) {
+    try store(
+      load().map { old in
+        if old.id != id { return old }
+        return Kept(
+          id: new, text: old.text, gatewayID: old.gatewayID, sessionKey: old.sessionKey, atMs: old.atMs,
+          sound: old.sound)
+      })
+  }
+
   /// Forgets what was kept for one gateway.
   public func forget(gateway id: String) throws(TalkError) {
     let gone = load().filter { $0.gatewayID == id }

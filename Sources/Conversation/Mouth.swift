@@ -31,6 +31,8 @@ public actor Mouth {
   private var generation: UInt64 = 0
   private var lease: SpeakerLease?
   private var current: SpokenAudio?
+  /// The request for the gateway's voice: up to two minutes, which a hush does not wait for.
+  private var fetching: Task<Result<Clip, TalkError>, Never>?
   /// A cue that sounds: what is to be spoken waits for its end.
   private var cueing: Task<Void, Never>?
 
@@ -45,6 +47,8 @@ public actor Mouth {
     generation += 1
     current?.cancel()
     current = nil
+    fetching?.cancel()
+    fetching = nil
     let playing = lease
     lease = nil
     await playing?.release()
@@ -121,11 +125,14 @@ public actor Mouth {
       let synthesizer = synthesizer
       Task { await synthesizer.prepare() }
       do throws(TalkError) {
-        let (clip, provider) = try await fetch(request, from: link)
+        let asking = Task { await fetched(request, from: link) }
+        fetching = asking
+        let clip = try await asking.value.get()
         if mine != generation { return .hushed }
+        fetching = nil
         await started()
-        try await play(clip, mine)
-        return mine == generation ? .spoken(.gateway(provider: provider)) : .hushed
+        try await play(clip.sound, mine)
+        return mine == generation ? .spoken(.gateway(provider: clip.provider)) : .hushed
       } catch {
         if mine != generation { return .hushed }
         reason = error.summary
@@ -144,7 +151,16 @@ public actor Mouth {
 
   // MARK: By the gateway
 
-  private func fetch(_ request: Request, from link: GatewayLink) async throws(TalkError) -> (PCM, provider: String) {
+  private struct Clip: Sendable {
+    let sound: PCM
+    let provider: String
+  }
+
+  private func fetched(_ request: Request, from link: GatewayLink) async -> Result<Clip, TalkError> {
+    do throws(TalkError) { return .success(try await fetch(request, from: link)) } catch { return .failure(error) }
+  }
+
+  private func fetch(_ request: Request, from link: GatewayLink) async throws(TalkError) -> Clip {
     let answer: JSON
     do throws(LinkError) {
       answer = try await link.request(request.method, request.params, as: .operator, timeout: request.limit)
@@ -159,11 +175,11 @@ public actor Mouth {
       fileExtension: answer["fileExtension"]?.string, allowingSamples: request.allowsSamples)
     let provider = answer["provider"]?.string ?? "the gateway"
     switch format {
-    case .samples(let rate): return (PCM(littleEndian: bytes, rate: rate), provider)
+    case .samples(let rate): return Clip(sound: PCM(littleEndian: bytes, rate: rate), provider: provider)
     case .headerless(let name):
       throw TalkError("invalid_audio_result", "The gateway sent sound without a rate (\(name)).")
     case .container:
-      do { return (try await AudioFile.decode(bytes), provider) } catch {
+      do { return Clip(sound: try await AudioFile.decode(bytes), provider: provider) } catch {
         throw TalkError(error.code.rawValue, error.summary, remedy: error.remedy)
       }
     }

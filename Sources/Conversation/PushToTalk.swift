@@ -94,6 +94,8 @@ public struct PushToTalk: Sendable, Equatable {
     case answered(CaptureID)
     /// This gateway's connection has ended or another gateway was chosen.
     case gatewayGone(String)
+    /// A person has switched off that agents open the microphone (talk-and-chat §1.8, §2.1).
+    case agentsRefused
   }
 
   public enum Action: Sendable, Equatable {
@@ -144,7 +146,8 @@ public struct PushToTalk: Sendable, Equatable {
       if case .answering(id, _) = phase { become(.answering(id, isSpeaking: true)) } else { [] }
     case .answered(let id):
       if case .answering(id, _) = phase { become(.idle) } else { [] }
-    case .gatewayGone(let gateway): gatewayGone(gateway)
+    case .gatewayGone(let gateway): ownersGone { $0 == .gateway(gateway) }
+    case .agentsRefused: ownersGone { if case .gateway = $0 { true } else { false } }
     }
   }
 
@@ -333,17 +336,16 @@ extension PushToTalk {
     return answers(.queued, text) + [.deliver(id, text, route)]
   }
 
-  private mutating func gatewayGone(_ gateway: String) -> [Action] {
-    let gone = Owner.gateway(gateway)
-    var actions = queue.filter { $0.owner == gone }.map { Action.answer($0.request, .failed(.cancelled)) }
-    queue.removeAll { $0.owner == gone }
+  private mutating func ownersGone(_ isGone: (Owner) -> Bool) -> [Action] {
+    var actions = queue.filter { isGone($0.owner) }.map { Action.answer($0.request, .failed(.cancelled)) }
+    queue.removeAll { isGone($0.owner) }
     switch phase {
-    case .preparing(let capture) where capture.owner == gone:
+    case .preparing(let capture) where isGone(capture.owner):
       phase = .idle
       actions.append(.discard(capture.id))
       if let opener = capture.opener { actions.append(.answer(opener, cancelledAnswer(to: capture))) }
       actions += openNext()
-    case .capturing(let capture) where capture.owner == gone:
+    case .capturing(let capture) where isGone(capture.owner):
       actions += discard(capture)
     default:
       break

@@ -74,7 +74,11 @@ public struct RelayTranscription: Sendable, Equatable {
   public func begin() -> [Action] { [.startTimer(Self.readyLimit)] }
 
   public mutating func on(_ event: Event) -> [Action] {
-    if phase == .done { return [] }
+    if phase == .done {
+      // A connection may hold two sessions, each for 30 minutes: one that is made for nobody is closed.
+      if case .created(let answer) = event, let id = Self.sessionID(in: answer) { return [.close(sessionID: id)] }
+      return []
+    }
     switch event {
     case .created(let answer): return created(answer)
     case .createFailed(let reason): return fail(reason)
@@ -105,9 +109,13 @@ public struct RelayTranscription: Sendable, Equatable {
     }
   }
 
+  private static func sessionID(in answer: JSON) -> String? {
+    answer["transcriptionSessionId"]?.string ?? answer["sessionId"]?.string
+  }
+
   private mutating func created(_ answer: JSON) -> [Action] {
     guard phase == .creating else { return [] }
-    guard let id = answer["transcriptionSessionId"]?.string ?? answer["sessionId"]?.string else {
+    guard let id = Self.sessionID(in: answer) else {
       return fail("the gateway made no session")
     }
     let audio = answer["audio"]

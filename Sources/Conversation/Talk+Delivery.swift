@@ -1,5 +1,7 @@
 import Audio
+import Crypto
 import GatewayClient
+import Glibc
 import Speech
 import System
 
@@ -42,8 +44,36 @@ extension Talk {
     }
   }
 
-  /// Sends again what was kept, and speaks the answer. Returns how it went.
+  /// What may be sent again now: of what was said to the active gateway, or to none, the newest. What belongs to another gateway does
+  /// not stand in its way.
+  public func resendable() async throws(TalkError) -> KeptTranscripts.Kept {
+    let all = await kept.all()
+    let active = await gateway()?.gateway.id
+    if let note = all.last(where: { $0.gatewayID == nil || active == nil || $0.gatewayID == active }) { return note }
+    guard let other = all.last?.gatewayID else {
+      throw TalkError("NOTHING_KEPT", "Nothing waits to be sent: all that was said has reached the agent.")
+    }
+    throw TalkError(
+      "NOT_CONNECTED", "What waits was said to the gateway \(other), which is not the active one.",
+      remedy: "talknode gateways use \(other)")
+  }
+
+  /// Speaks a text that a person wants to listen to. Throws `PTT_BUSY` while the microphone is open.
+  public func listen(to text: String, link: GatewayLink?) async throws(TalkError) -> Mouth.Outcome {
+    try refuseWhileHearing()
+    return await mouth.listen(to: text, link: link) {}
+  }
+
+  /// What is spoken into an open microphone is heard as if a person had said it.
+  private func refuseWhileHearing() throws(TalkError) {
+    guard isHearing else { return }
+    throw TalkError(
+      "PTT_BUSY", "The microphone is open, and would hear what is spoken.", remedy: "End it first: talknode ptt stop")
+  }
+
+  /// Sends again what was kept, and speaks the answer. Returns how it went. Throws `PTT_BUSY` while the microphone is open.
   public func resend(_ note: KeptTranscripts.Kept) async throws(TalkError) -> Turn.Outcome {
+    try refuseWhileHearing()
     guard let link = await gateway() else {
       throw TalkError("NOT_CONNECTED", "No gateway is active.", remedy: "talknode gateways list")
     }
@@ -65,14 +95,7 @@ extension Talk {
 
   /// Has a kept sound transcribed anew, and keeps the words in its place.
   private func understand(_ note: KeptTranscripts.Kept, _ bound: Bound) async throws(TalkError) -> String {
-    let sound: PCM
-    do {
-      sound = try await AudioFile.decode(
-        Files.read(note.sound ?? "", limit: 32 << 20), limits: .init(duration: .seconds(400)))
-    } catch {
-      try await kept.remove(note.id)
-      throw TalkError("NOTHING_KEPT", "The sound that was kept can't be read any more: \(error)")
-    }
+    let sound = try await keptSound(note)
     let hearing = Hearing(
       transcribers: await transcribers.inOrder(link: bound.link),
       request: TranscriptionRequest(rate: sound.rate, language: options.language), limit: .seconds(400))
@@ -93,6 +116,27 @@ extension Talk {
     return transcript.text
   }
 
+  /// Only what is gone, or is no sound any more, is given up. Anything else may be mended: a right, a disk, a library.
+  private func keptSound(_ note: KeptTranscripts.Kept) async throws(TalkError) -> PCM {
+    let bytes: [UInt8]
+    do throws(SystemError) { bytes = try Files.read(note.sound ?? "", limit: 32 << 20) } catch {
+      if error.code == ENOENT {
+        try await kept.remove(note.id)
+        throw TalkError("NOTHING_KEPT", "The sound that was kept is gone: \(error)")
+      }
+      throw TalkError(
+        "STATE_UNUSABLE", "The sound that was kept can't be read now: \(error)",
+        remedy: "It stays kept. Check the permissions, then: talknode ptt resend")
+    }
+    do throws(AudioError) { return try await AudioFile.decode(bytes, limits: .init(duration: .seconds(400))) } catch {
+      if error.code == .damaged || error.code == .formatUnsupported {
+        try await kept.remove(note.id)
+        throw TalkError("NOTHING_KEPT", "The sound that was kept is damaged: \(error.summary)")
+      }
+      throw TalkError(error.code.rawValue, error.summary, remedy: error.remedy)
+    }
+  }
+
   @discardableResult
   private func carry(
     _ id: PushToTalk.CaptureID, _ text: String, _ route: PushToTalk.Route, _ bound: Bound
@@ -102,9 +146,12 @@ extension Talk {
     let delivery = Delivery(link: bound.link, role: role, sessionKey: bound.sessionKey, runID: id) { report in
       switch report {
       case .accepted: try? await kept.remove(id)
+      case .spent: try? await kept.renew(id, as: Random.uuid())
       case .partial: break
       }
     }
+    carried[id] = delivery
+    defer { if carried[id] === delivery { carried[id] = nil } }
     let outcome = await delivery.send(text)
     switch outcome {
     case .reply(let reply):
@@ -115,7 +162,8 @@ extension Talk {
     case .failed(let reason):
       notify(
         .trouble(
-          "The agent can't be asked: \(reason) What was said is kept if the gateway has not got it: talknode ptt last"))
+          "There is no answer: \(reason)\(reason.hasSuffix(".") ? "" : ".") What was said is kept if the gateway has not got it: talknode ptt last"
+        ))
       await mouth.cue(.error)
     }
     return outcome
@@ -123,6 +171,10 @@ extension Talk {
 
   private func say(_ reply: String, _ id: PushToTalk.CaptureID, _ bound: Bound, _ route: PushToTalk.Route) async {
     if !options.speaksAnswers { return }
+    if isHearing {
+      // The answer to what was sent again comes when it comes.
+      return notify(.trouble("An answer came while the microphone is open. To hear it: talknode listen --last"))
+    }
     let voice = route == .operatorSocket ? bound.link : nil
     let outcome = await mouth.answer(reply, link: voice) { [weak self] in await self?.on(.speaking(id)) }
     if case .spoken(let way) = outcome { lastTurn.voice = way }

@@ -24,8 +24,13 @@ public actor Talk {
   private var nextRequest = 0
   private var requests: [PushToTalk.RequestID: CheckedContinuation<PushToTalk.Answer, Never>] = [:]
   var captures: [PushToTalk.CaptureID: CaptureSession] = [:]
+  /// The last capture that is being given up: the next one has the microphone after it.
+  private var closing: Task<Void, Never>?
+  private var openings: [PushToTalk.CaptureID: Task<Void, Never>] = [:]
   private var limits: [PushToTalk.CaptureID: EventLoop.Token] = [:]
   var deliveries: [PushToTalk.CaptureID: Task<Void, Never>] = [:]
+  /// What is on its way over a link, the words that are sent again among them.
+  var carried: [PushToTalk.CaptureID: Delivery] = [:]
   private var observers: [UInt64: AsyncStream<TalkNotice>.Continuation] = [:]
   private var lastObserver: UInt64 = 0
   /// The newest reply, for `listen --last`.
@@ -85,21 +90,42 @@ public actor Talk {
   }
 
   /// A key at this machine, which waits for no answer. Takes effect before it returns, so that a release can't overtake its press.
+  /// One that is refused is shown and heard.
   public func press(_ press: Press) {
     nextRequest += 1
-    switch press {
-    case .start: perform(machine.on(.start(nextRequest, .person, id: Random.uuid())))
-    case .stop: perform(machine.on(.stop(nextRequest, id: Random.uuid())))
+    let actions =
+      switch (press, machine.phase) {
+      case (.start, _), (.toggle, .idle), (.toggle, .answering):
+        machine.on(.start(nextRequest, .person, id: Random.uuid()))
+      case (.stop, _), (.toggle, _): machine.on(.stop(nextRequest, id: Random.uuid()))
+      }
+    perform(actions)
+    if actions.contains(.answer(nextRequest, .failed(.busy))) {
+      notify(.trouble("The previous turn is still finishing: nothing is listened to yet."))
+      Task { await mouth.cue(.error) }
     }
   }
 
-  public enum Press: Sendable { case start, stop }
+  public enum Press: Sendable {
+    case start, stop
+    /// Starts when nothing is open, else stops.
+    case toggle
+  }
 
   /// Silences what is spoken.
   public func hush() async { await mouth.hush() }
 
-  /// A gateway's connection has ended, or another gateway was chosen: what it opened is closed.
+  /// A gateway's connection has ended: what it opened is closed.
   public func gatewayGone(_ id: String) { perform(machine.on(.gatewayGone(id))) }
+
+  /// The link is given up, for another gateway or for none: what it opened is closed, and nobody waits for what its agent says.
+  public func left(_ link: GatewayLink) async {
+    gatewayGone(link.gateway.id)
+    for delivery in Array(carried.values) where delivery.link === link { await delivery.abandon() }
+  }
+
+  /// Agents may no longer open the microphone: what they opened is closed. A person's own capture goes on.
+  public func agentsRefused() { perform(machine.on(.agentsRefused)) }
 
   private func ask(_ event: (PushToTalk.RequestID) -> PushToTalk.Event) async -> PushToTalk.Answer {
     nextRequest += 1
@@ -143,6 +169,8 @@ public actor Talk {
   public func close() async {
     for capture in captures.values { await capture.discard() }
     captures = [:]
+    await closing?.value
+    for delivery in Array(carried.values) { await delivery.abandon() }
     for delivery in deliveries.values { delivery.cancel() }
     for (_, continuation) in requests { continuation.resume(returning: .failed(.cancelled)) }
     requests = [:]
@@ -163,6 +191,14 @@ public actor Talk {
     case .recognising: .recognising
     case .answering(_, isSpeaking: false): .thinking
     case .answering(_, isSpeaking: true): .speaking
+    }
+  }
+
+  /// Whether the microphone is open, or about to be.
+  var isHearing: Bool {
+    switch machine.phase {
+    case .preparing, .capturing: true
+    case .idle, .recognising, .answering: false
     }
   }
 
@@ -198,8 +234,16 @@ public actor Talk {
     case .openMicrophone(let id, let owner): open(id, owner)
     case .discard(let id):
       guard let capture = captures.removeValue(forKey: id) else { return }
-      Task {
+      // In order: the next capture would else be told that the microphone is in use, by itself.
+      let (before, opening) = (closing, openings[id])
+      let discarding = Task {
+        await before?.value
         await capture.discard()
+        await opening?.value
+      }
+      closing = discarding
+      Task {
+        await discarding.value
         await mouth.cue(.stop)
       }
     case .finish(let id): finish(id)
@@ -223,7 +267,11 @@ public actor Talk {
     let capture = CaptureSession(id: id, isOnce: isOnce, talk: self)
     captures[id] = capture
     if case .gateway(let gateway) = owner { Task { await openedByAgent(gateway) } }
-    Task { await capture.open() }
+    openings[id] = Task { [closing] in
+      await closing?.value
+      await capture.open()
+      openings[id] = nil
+    }
   }
 
   private func finish(_ id: PushToTalk.CaptureID) {

@@ -31,7 +31,8 @@ public actor TranscriberSet {
   public func inOrder(link: GatewayLink?) async -> [any Transcriber] {
     var all: [any Transcriber] = []
     if choice == .auto || choice == .gateway {
-      switch await gatewayAvailability(link) {
+      // With others at hand a gateway that has just given no answer keeps nobody waiting again.
+      switch await gatewayAvailability(link, isPatient: choice == .gateway) {
       case .ready: if let link { all.append(GatewayTranscriber(link: link)) }
       case .absent(let reason, let remedy):
         // Chosen by name, it is not quietly replaced: who talks is told why it can't be had.
@@ -75,11 +76,11 @@ public actor TranscriberSet {
     await pocketsphinx.stop()
   }
 
-  private func gatewayAvailability(_ link: GatewayLink?) async -> SpeechAvailability {
+  private func gatewayAvailability(_ link: GatewayLink?, isPatient: Bool) async -> SpeechAvailability {
     guard let link else {
       return .absent(reason: "No gateway is active.", remedy: "Pair with one: talknode pair CODE")
     }
-    return await facts.facts(of: link)?.transcription
+    return await facts.facts(of: link, isPatient: isPatient)?.transcription
       ?? .absent(reason: "The gateway can't be asked for transcription now.", remedy: "talknode status")
   }
 }

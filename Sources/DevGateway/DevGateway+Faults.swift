@@ -10,6 +10,15 @@ struct Faults {
   var answersNothing = false
   /// By role; nil = both.
   var refusals: [Refusals] = []
+  /// Methods that are carried out, and whose answers wait.
+  var heldMethods: Set<String> = []
+  var heldAnswers: [HeldAnswer] = []
+
+  struct HeldAnswer {
+    let connection: Connection
+    let requestID: String
+    let payload: JSON?
+  }
 
   struct Refusals {
     var refusal: Refusal
@@ -46,6 +55,29 @@ extension DevGateway {
 
   /// New sockets are upgraded and then never answered; with `false`, later ones are again.
   public func setAnswersNothing(_ answersNothing: Bool) { faults.answersNothing = answersNothing }
+
+  /// Carries these methods out and holds their answers back until `releaseAnswers`; more than 64 are lost.
+  public func holdAnswers(to methods: String...) { faults.heldMethods.formUnion(methods) }
+
+  /// How many answers are held back.
+  public var heldAnswers: Int { faults.heldAnswers.count }
+
+  /// Gives the answers that were held back, and holds none any more.
+  public func releaseAnswers() {
+    let answers = faults.heldAnswers
+    faults.heldMethods = []
+    faults.heldAnswers = []
+    for answer in answers { answer.connection.answer(answer.requestID, .success(answer.payload)) }
+  }
+
+  /// Whether the answer waits now.
+  func holds(_ payload: JSON?, of call: Call) -> Bool {
+    guard faults.heldMethods.contains(call.method) else { return false }
+    if faults.heldAnswers.count < 64 {
+      faults.heldAnswers.append(Faults.HeldAnswer(connection: call.connection, requestID: call.id, payload: payload))
+    }
+    return true
+  }
 
   // MARK: Coming and going
 

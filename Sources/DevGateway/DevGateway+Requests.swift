@@ -27,7 +27,9 @@ extension DevGateway {
     }
     do throws(WireError) {
       let call = Call(id: id, method: method, params: frame.json("params"), connection: connection, seat: seat)
-      if case .payload(let payload) = try perform(call) { connection.answer(id, .success(payload)) }
+      if case .payload(let payload) = try perform(call), !holds(payload, of: call) {
+        connection.answer(id, .success(payload))
+      }
     } catch {
       connection.answer(id, .failure(error))
       if connection.roleErrors > Self.mostRoleErrors { connection.close(1008, "repeated unauthorized calls") }

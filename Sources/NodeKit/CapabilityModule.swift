@@ -73,10 +73,12 @@ public struct Command: Sendable, Equatable {
   public let isShown: Bool
   /// The module's own limit, when the gateway sets no deadline (`timeoutMs` 0). At most 10 minutes.
   public let limit: Duration
+  /// Whether it ends what others began, and so never waits behind them for a place (node-commands §4.2).
+  public let isImmediate: Bool
 
   public init(
     _ name: String, summary: String, gatewayDefault: GatewayDefault, consent: Consent? = nil, isShown: Bool? = nil,
-    limit: Duration = .seconds(30)
+    limit: Duration = .seconds(30), isImmediate: Bool = false
   ) {
     self.name = name
     self.summary = summary
@@ -84,6 +86,7 @@ public struct Command: Sendable, Equatable {
     self.consent = consent
     self.isShown = isShown ?? (consent?.isOnByDefault == false)
     self.limit = limit
+    self.isImmediate = isImmediate
   }
 }
 

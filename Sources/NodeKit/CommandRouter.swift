@@ -135,7 +135,9 @@ public actor CommandRouter {
           queue.on(
             .arrived(
               asker,
-              InvokeQueue.Request(invokeID: request.id, command: request.command, lane: route.module, key: key))))
+              InvokeQueue.Request(
+                invokeID: request.id, command: request.command, lane: route.module, key: key,
+                isImmediate: route.command.isImmediate))))
       }
     } onCancel: {
       Task { await self.withdraw(asker) }

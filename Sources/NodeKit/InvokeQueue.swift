@@ -9,6 +9,8 @@ struct InvokeQueue {
   struct Limits: Sendable {
     /// Works that somebody waits for.
     var inFlight = 8
+    /// Works besides those, of commands that wait for no other.
+    var immediate = 4
     /// Works that wait for a slot.
     var queued = 64
     /// Works left behind, of one lane.
@@ -35,6 +37,8 @@ struct InvokeQueue {
     let command: String
     let lane: Int
     let key: Key?
+    /// Ends what others began: it has slots of its own.
+    var isImmediate = false
   }
 
   enum Event {
@@ -63,6 +67,7 @@ struct InvokeQueue {
   private struct Running {
     let request: Request
     var askers: [Asker]
+    var hasOwnSlot = false
     var isLeftBehind = false
   }
 
@@ -87,6 +92,8 @@ struct InvokeQueue {
 
   /// Works in their slots.
   private(set) var inFlight = 0
+  /// Works in slots of their own.
+  private(set) var immediate = 0
   var queued: Int { waiting.count }
   var unanswered: Int { askers.count }
   var kept: Int { receipts.count }
@@ -118,25 +125,29 @@ struct InvokeQueue {
     func refuse(_ error: CommandError) -> [Action] { [.answer(asker, .failure(error.json), isRepeat: false)] }
     if isStopped { return refuse(.unavailable("the node is stopping")) }
     if let key = request.key, let outcome = receipt(key) { return [.answer(asker, outcome, isRepeat: true)] }
-    if askers.count >= limits.inFlight + limits.queued { return refuse(.busy) }
+    let hasOwnSlot = request.isImmediate && immediate < limits.immediate
+    let places = limits.inFlight + limits.queued + (hasOwnSlot ? limits.immediate : 0)
+    if askers.count >= places { return refuse(.busy) }
     if let key = request.key, let work = shared[key] {
       works[work]!.askers.append(asker)
       askers[asker] = (request.invokeID, work)
       return []
     }
     if isWedged(request.lane) { return refuse(.wedged(request.command)) }
-    let hasSlot = inFlight < limits.inFlight
+    let hasSlot = hasOwnSlot || inFlight < limits.inFlight
     if !hasSlot && waiting.count >= limits.queued { return refuse(.busy) }
-    works[asker] = Running(request: request, askers: [asker])
+    works[asker] = Running(request: request, askers: [asker], hasOwnSlot: hasOwnSlot)
     askers[asker] = (request.invokeID, asker)
     if let key = request.key { shared[key] = asker }
     if !hasSlot {
       waiting.append(asker)
       return []
     }
-    inFlight += 1
+    if hasOwnSlot { immediate += 1 } else { inFlight += 1 }
     return [.start(asker, for: asker)]
   }
+
+  private mutating func freeSlot(of work: Running) { if work.hasOwnSlot { immediate -= 1 } else { inFlight -= 1 } }
 
   private func isWedged(_ lane: Int) -> Bool { leftBehind(of: lane) >= limits.leftBehind }
 
@@ -160,7 +171,7 @@ struct InvokeQueue {
         keep(outcome, for: request.key)
         works[work]!.isLeftBehind = true
         leftBehind[request.lane, default: 0] += 1
-        inFlight -= 1
+        freeSlot(of: works[work]!)
         actions.append(.abandon(work))
       }
     }
@@ -174,7 +185,7 @@ struct InvokeQueue {
       leftBehind[running.request.lane] = left == 0 ? nil : left
       return []
     }
-    inFlight -= 1
+    freeSlot(of: running)
     if let key = running.request.key { shared[key] = nil }
     keep(outcome, for: running.request.key)
     var actions: [Action] = []

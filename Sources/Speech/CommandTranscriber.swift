@@ -13,8 +13,8 @@ public struct CommandTranscriber: Transcriber {
   public struct Options: Sendable, Equatable {
     /// Program and arguments. The program is searched for in PATH.
     public var command: [String]
-    /// Where the files are written: a folder that only this user can read, in memory where possible. It is made (0700), and what an
-    /// earlier run left there is removed.
+    /// Where the files are written: a folder that only this user can read, in memory where possible. It is made (0700) at the first
+    /// utterance, and what a crashed process left there is removed.
     public var temporaryFolder: String
     /// For a helper's start, until it is ready: it may have a model to load.
     public var startLimit = Duration.seconds(60)
@@ -36,13 +36,13 @@ public struct CommandTranscriber: Transcriber {
   public let options: Options
   private let implementation: any Transcriber
 
-  /// Throws `invalidSetting` for an empty command or a folder that can't be made.
+  /// Throws `invalidSetting` for an empty command.
   public init(options: Options, loop: EventLoop) throws(SpeechError) {
     self.options = options
     guard let program = options.command.first, !program.isEmpty else {
       throw SpeechError(.invalidSetting, "The transcriber's command is empty.")
     }
-    let files = try UtteranceFiles(folder: options.temporaryFolder)
+    let files = UtteranceFiles(folder: options.temporaryFolder)
     if options.command.contains(where: { $0.contains("{wav}") }) {
       implementation = OneShotTranscriber(options: options, files: files, loop: loop)
     } else {
@@ -69,41 +69,6 @@ public struct CommandTranscriber: Transcriber {
       .invalidSetting, "The transcriber's command can't be run: \(error.reason).",
       remedy: "Check transcriber.command; config/recipes has commands that work.")
   }
-}
-
-/// The sound files that helper programs read: 0600, in a folder of their own (0700), removed after use.
-struct UtteranceFiles: Sendable {
-  private let folder: String
-
-  init(folder: String) throws(SpeechError) {
-    self.folder = folder + "/utterances"
-    do throws(SystemError) {
-      try Files.makeFolder(self.folder, mode: 0o700)
-      // A crash may have left some behind.
-      for name in Files.list(self.folder) { try Files.removeTree(self.folder + "/" + name) }
-    } catch {
-      throw SpeechError(.invalidSetting, "The folder for what is heard can't be used: \(error).")
-    }
-  }
-
-  /// Off the caller's executor: a folder on a slow disk may be named.
-  func write(_ sound: PCM) async throws(SpeechError) -> String { try await writeElsewhere(sound).get() }
-
-  /// A result and no throw: after a typed throw out of a `@concurrent` function the caller's caller goes on off its actor (Swift 6.3).
-  @concurrent
-  private func writeElsewhere(_ sound: PCM) async -> Result<String, SpeechError> {
-    var random = SystemRandomNumberGenerator()
-    let path = folder + "/" + String(random.next(), radix: 36) + ".wav"
-    do throws(SystemError) {
-      try Files.writeAtomically(AudioFile.wav(sound), to: path, mode: 0o600)
-    } catch {
-      return .failure(SpeechError(.failed, "What was heard could not be written to a file: \(error)."))
-    }
-    return .success(path)
-  }
-
-  @concurrent
-  func remove(_ path: String) async { try? Files.removeTree(path) }
 }
 
 /// Sound at the rate that the recogniser wants.

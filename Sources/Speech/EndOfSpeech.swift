@@ -42,7 +42,8 @@ public struct EndOfSpeech: Sendable {
   /// So many levels above the threshold in a row are a voice, when there are no partial texts to go by (130 ms).
   static let voiceLevels = 3
 
-  public let settings: Settings
+  /// May change on the way: another recogniser takes over, or the window becomes known.
+  public var settings: Settings
   public private(set) var noise = NoiseFloor()
   /// 0…1, smoothed, for an indicator.
   public private(set) var indicator: Float = 0

@@ -20,14 +20,17 @@ public struct TalkModule: CapabilityModule {
   public var commands: [Command] {
     [
       command("talk.ptt.start", "Opens the microphone."),
-      command("talk.ptt.stop", "Ends the capture and sends what was said to the agent."),
-      command("talk.ptt.cancel", "Ends the capture and forgets what was said."),
+      command("talk.ptt.stop", "Ends the capture and sends what was said to the agent.", isImmediate: true),
+      command("talk.ptt.cancel", "Ends the capture and forgets what was said.", isImmediate: true),
       command("talk.ptt.once", "Hears one utterance, of at most 12 s, and sends it to the agent.", .seconds(60)),
     ]
   }
 
-  private func command(_ name: String, _ summary: String, _ limit: Duration = .seconds(30)) -> Command {
-    Command(name, summary: summary, gatewayDefault: .allowed, consent: Self.consent, limit: limit)
+  private func command(
+    _ name: String, _ summary: String, _ limit: Duration = .seconds(30), isImmediate: Bool = false
+  ) -> Command {
+    Command(
+      name, summary: summary, gatewayDefault: .allowed, consent: Self.consent, limit: limit, isImmediate: isImmediate)
   }
 
   public func availability() async -> Availability {
@@ -42,6 +45,8 @@ public struct TalkModule: CapabilityModule {
   }
 
   public func stop() async { await talk.close() }
+
+  public func forget() async { await talk.agentsRefused() }
 
   public func handle(_ invocation: Invocation) async throws(CommandError) -> Payload {
     let owner: PushToTalk.Owner =

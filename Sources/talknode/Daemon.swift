@@ -54,7 +54,7 @@ struct Daemon: Sendable {
       switch signal {
       case SIGHUP: await reload()
       // For a key daemon that can do no more than send a signal. The answer is what is heard.
-      case SIGUSR1: Task { [talk = node.services.talk] in _ = await talk.toggle() }
+      case SIGUSR1: Task { [talk = node.services.talk] in await talk.press(.toggle) }
       case SIGUSR2: Task { [talk = node.services.talk] in _ = await talk.cancel() }
       default: return reports.cancel()
       }

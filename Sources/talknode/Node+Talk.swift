@@ -101,13 +101,24 @@ extension Node {
     }
   }
 
+  private static func failure(_ error: TalkError) -> Failure {
+    let exit: ExitStatus =
+      switch error.code {
+      case "NOTHING_KEPT": .data
+      case "PTT_BUSY": .temporary
+      default: .unavailable
+      }
+    return Failure(error.code, error.summary, remedy: error.remedy, exit: exit)
+  }
+
   private func resend(_ talk: Talk) async throws(Failure) -> JSON {
-    guard let note = await talk.kept.last() else {
-      throw Failure("NOTHING_KEPT", "Nothing waits to be sent: all that was said has reached the agent.", exit: .data)
-    }
+    let note: KeptTranscripts.Kept
     let outcome: Turn.Outcome
-    do throws(TalkError) { outcome = try await talk.resend(note) } catch {
-      throw Failure(error.code, error.summary, remedy: error.remedy, exit: .unavailable)
+    do throws(TalkError) {
+      note = try await talk.resendable()
+      outcome = try await talk.resend(note)
+    } catch {
+      throw Self.failure(error)
     }
     switch outcome {
     case .reply(let reply): return ["id": .string(note.id), "status": "answered", "reply": .string(reply)]
@@ -151,7 +162,10 @@ extension Node {
     guard let chosen else {
       throw Failure("NOTHING_SAID", "The agent has not answered yet.", remedy: "talknode listen TEXT", exit: .data)
     }
-    let outcome = await talk.mouth.listen(to: chosen, link: activeLink) {}
+    let outcome: Mouth.Outcome
+    do throws(TalkError) { outcome = try await talk.listen(to: chosen, link: activeLink) } catch {
+      throw Self.failure(error)
+    }
     switch outcome {
     case .spoken(.gateway(let provider)): return ["status": "spoken", "voice": .string(provider)]
     case .spoken(.local(let reason)):

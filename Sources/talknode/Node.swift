@@ -113,7 +113,7 @@ actor Node {
     let isOther =
       old.node.displayNameOrDefault != new.node.displayNameOrDefault
       || old.gateway.headersOrDefault != new.gateway.headersOrDefault
-    switches.reload()
+    await reloadSwitches()
     let active = await registry.active()
     if isOther || gateway?.id != active?.id { await connect() } else { await link?.surfaceChanged() }
   }
@@ -162,7 +162,7 @@ actor Node {
     let old = link
     link = nil
     services.link.current = nil
-    if let old { await services.talk.gatewayGone(old.gateway.id) }
+    if let old { await services.talk.left(old) }
     linkStatus = nil
     await old?.stop()
   }
@@ -217,6 +217,16 @@ actor Node {
       }
     }
     return status()
+  }
+
+  /// Switches that another process has turned. What is off now ends, as if it had been turned here.
+  private func reloadSwitches() async {
+    let wereOn = router.modules.consents.filter(switches.isEnabled)
+    switches.reload()
+    await router.switchesChanged()
+    for consent in wereOn where !switches.isEnabled(consent) {
+      for module in router.modules where module.has(switch: consent.name) { await module.forget() }
+    }
   }
 
   // MARK: Status

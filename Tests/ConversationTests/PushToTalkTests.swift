@@ -210,6 +210,30 @@ struct PushToTalkTests {
     #expect(other.on(.gatewayGone("g")) == [])
   }
 
+  @Test(
+    "switched off for agents, their captures end, open or being opened; a person's goes on, and what was said is delivered"
+  )
+  func agentsRefused() {
+    var open = capturing(once: true, owner: .gateway("g"))
+    let cancelled = Machine.Answer.ended("A", transcript: nil, .cancelled)
+    #expect(open.on(.agentsRefused) == [.stopLimit("A"), .discard("A"), .answer(1, cancelled)])
+    #expect(open.phase == .idle)
+    var preparing = machine(after: .start(1, .gateway("g"), id: "A"), .start(2, .gateway("h"), id: "B"))
+    _ = preparing.on(.start(3, .person, id: "C"))
+    #expect(
+      preparing.on(.agentsRefused) == [
+        .answer(2, .failed(.cancelled)), .discard("A"), .answer(1, .failed(.cancelled)), .hush,
+        .openMicrophone("C", .person),
+      ])
+    var person = machine(after: .start(1, .person, id: "A"), .start(2, .gateway("g"), id: "B"))
+    #expect(person.on(.agentsRefused) == [.answer(2, .failed(.cancelled))])
+    person = capturing()
+    #expect(person.on(.agentsRefused) == [])
+    var said = capturing(owner: .gateway("g"))
+    _ = said.on(.stop(2, id: "x"))
+    #expect(said.on(.agentsRefused) == [])
+  }
+
   @Test("a once whose invoke is cancelled is discarded; words already spoken to the end are delivered")
   func abandonedOnce() {
     var machine = capturing(once: true, owner: .gateway("g"))
@@ -282,7 +306,7 @@ private struct Walk {
     nextCapture += 1
     let id = "c\(nextCapture)"
     let owner: PushToTalk.Owner = random.below(3) == 0 ? .gateway("g\(random.below(2))") : .person
-    switch random.below(15) {
+    switch random.below(16) {
     case 0, 1, 2: ask { .start($0, owner, id: id) }
     case 3, 4: ask { .once($0, owner, id: id) }
     case 5, 6: ask { .stop($0, id: id) }
@@ -300,7 +324,8 @@ private struct Walk {
       }
     case 12: recognise()
     case 13: if let answering { tell(random.below(2) == 0 ? .speaking(answering) : .answered(answering)) }
-    default: tell(.gatewayGone("g\(random.below(2))"))
+    case 14: tell(.gatewayGone("g\(random.below(2))"))
+    default: tell(.agentsRefused)
     }
   }
 
@@ -347,6 +372,9 @@ private struct Walk {
     for action in machine.on(event) { perform(action) }
     if case .gatewayGone(let gateway) = event, let openMicrophone, owners[openMicrophone] == .gateway(gateway) {
       complaints.append("\(openMicrophone) goes on without its gateway")
+    }
+    if event == .agentsRefused, let openMicrophone, owners[openMicrophone] != .person {
+      complaints.append("\(openMicrophone) goes on though it is switched off")
     }
     if machine.phase == .idle && openMicrophone != nil { complaints.append("idle with an open microphone") }
   }

@@ -42,6 +42,19 @@ struct RelayTranscriptionTests {
     #expect(relay.on(.created(answer)).contains(.append(sessionID: "s", piece)))
   }
 
+  @Test("a session that is made after all, for nobody, is closed: cancelled, failed or too late")
+  func lateSession() {
+    for end in [RelayTranscription.Event.lost, .timeout, .createFailed("x")] {
+      var relay = RelayTranscription()
+      #expect(isFailure(relay.on(end), closing: false))
+      #expect(relay.on(.created(answer)) == [.close(sessionID: "s")])
+      #expect(relay.on(event("ready")) == [])
+    }
+    var refused = RelayTranscription()
+    _ = refused.on(.lost)
+    #expect(refused.on(.created(["ok": true])) == [])
+  }
+
   @Test("at most four appends are in flight")
   func pacing() {
     var relay = open()

@@ -92,10 +92,27 @@ struct TurnTests {
     #expect(none.on(.deadline) == [.askHistory(anyTime: false)])
   }
 
+  @Test(
+    "only an acknowledgement of this very run counts, and one of a failed run has not taken the words",
+    arguments: [
+      (["runId": "r", "status": "started"], .accepted(status: "started")),
+      (["runId": "r", "status": "in_flight"], .accepted(status: "in_flight")),
+      (["runId": "r", "status": "ok"], .accepted(status: "ok")), (["runId": "r"], .accepted(status: nil)),
+      (["runId": "r", "status": "error"], .spent(status: "error")),
+      (["runId": "r", "status": "timeout"], .spent(status: "timeout")),
+      (["runId": "other", "status": "started"], .foreign), (["status": "started"], .foreign), (.null, .foreign),
+      (["ok": true, "aborted": true, "runIds": ["x"]], .accepted(status: "aborted")),
+    ] as [(JSON, Acknowledgement)])
+  func acknowledgements(answer: JSON, meaning: Acknowledgement) {
+    #expect(Acknowledgement(answer, runID: "r") == meaning)
+  }
+
   @Test("aborted, error and refused sends are told apart")
   func ends() {
     var turn = turn()
     #expect(turn.on(chat("aborted")) == [.finish(.aborted)])
+    turn = self.turn()
+    #expect(turn.on(.acknowledged(status: "aborted")) == [.finish(.aborted)])
     turn = self.turn()
     #expect(turn.on(chat("error", ["errorMessage": "no credit"])) == [.finish(.failed("no credit"))])
     turn = self.turn()
@@ -109,13 +126,67 @@ struct TurnTests {
   @Test("on the node socket the first voice run of our session is ours, and there is no history to ask")
   func reducedPath() {
     var turn = Turn(run: .firstVoice(sessionKey: "main"), hasHistory: false)
+    _ = turn.on(.sent)
     #expect(turn.on(chat("delta", ["deltaText": "x"], run: "voice-1", session: "agent:main:other")) == [])
     #expect(turn.on(chat("delta", ["deltaText": "x"], run: "plain")) == [])
     #expect(turn.on(chat("delta", ["deltaText": "Hi"], run: "voice-2")) == [.partial("Hi")])
     #expect(turn.on(chat("final", ["message": "not ours"], run: "voice-3")) == [])
     #expect(turn.on(chat("final", run: "voice-2")) == [.finish(.reply("Hi"))])
     turn = Turn(run: .firstVoice(sessionKey: "main"), hasHistory: false)
+    _ = turn.on(.sent)
     #expect(turn.on(chat("final", run: "voice-2")) == [.finish(.noReply)])
+  }
+
+  @Test("on the node socket a run that was there before our words went out is never taken for ours")
+  func foreignRun() {
+    var turn = Turn(run: .firstVoice(sessionKey: "main"), hasHistory: false)
+    #expect(turn.on(chat("delta", ["deltaText": "Not"], run: "voice-1")) == [])
+    _ = turn.on(.sent)
+    #expect(turn.on(chat("delta", ["deltaText": "for us"], run: "voice-1")) == [])
+    #expect(turn.on(chat("final", ["message": "Not for us"], run: "voice-1")) == [])
+    #expect(turn.on(chat("final", ["message": "For us"], run: "voice-2")) == [.finish(.reply("For us"))])
+  }
+
+  @Test("after a reconnect the history is asked at once, and again beside the events until one of them has the reply")
+  func reconnected() {
+    var turn = turn(chat("delta", ["deltaText": "Half"]))
+    #expect(turn.on(.disconnected) == [.startGrace(Turn.grace, 1)])
+    #expect(turn.on(.disconnected) == [])
+    #expect(turn.on(.reconnected) == [.askHistory(anyTime: false)])
+    #expect(turn.on(.graceOver(1)) == [])
+    #expect(turn.on(.history(nil)) == [.startPoll(Turn.catchUpInterval)])
+    // A second outage does not start a second row of looks.
+    #expect(turn.on(.disconnected) == [.startGrace(Turn.grace, 2)])
+    #expect(turn.on(.reconnected) == [])
+    #expect(turn.on(.pollDue) == [.askHistory(anyTime: false)])
+    var told = turn
+    #expect(turn.on(.history("Half an answer")) == [.finish(.reply("Half an answer"))])
+    #expect(told.on(chat("final", ["message": "A whole one"])) == [.finish(.reply("A whole one"))])
+  }
+
+  @Test("a socket that does not come back ends the wait, long before the time for a reply is over")
+  func graceOver() {
+    var turn = turn()
+    _ = turn.on(.disconnected)
+    #expect(turn.on(.graceOver(0)) == [])
+    guard case .finish(.failed)? = turn.on(.graceOver(1)).first else {
+      Issue.record("it waits")
+      return
+    }
+    #expect(turn.on(.reconnected) == [])
+  }
+
+  @Test("an empty final while the history is looked at anyway goes on with those looks, and an end")
+  func catchUpThenFinal() {
+    var turn = turn()
+    _ = turn.on(.reconnected)
+    #expect(turn.on(chat("final")) == [])
+    var looks = 1
+    while turn.on(.history(nil)) == [.startPoll(Turn.pollInterval)] {
+      #expect(turn.on(.pollDue) == [.askHistory(anyTime: false)])
+      looks += 1
+    }
+    #expect(looks == Turn.pollsAfterFinal)
   }
 
   @Test("a lost connection ends the wait with what there is")

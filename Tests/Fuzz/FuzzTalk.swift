@@ -3,8 +3,8 @@ import Conversation
 import GatewayProtocol
 
 /// What a gateway tells of a transcription and of a turn, a JSON object a line: `create` and `talk` for the relay, `chat`, `agent`,
-/// `history` and `ack` for the turn, `sound`, `appended` and `finish` for what happens here. However it lies, four pieces are on their way
-/// at most, nothing follows an end, and there is one.
+/// `history` and `ack` for the turn, `sound`, `appended`, `finish`, `sent`, `down`, `up` and `grace` for what happens here. However it
+/// lies, four pieces are on their way at most, and there is one end, which nothing follows but the closing of a session that came too late.
 @Sendable func fuzzTalkEvents(_ bytes: UnsafeRawBufferPointer) {
   var relay = RelayTranscription()
   var turn = Turn(run: .firstVoice(sessionKey: "main"), hasHistory: true)
@@ -29,12 +29,18 @@ import GatewayProtocol
     case "agent": turned = .agent(value)
     case "history": turned = .history(ChatText.newestAssistant(in: value, afterMs: value["afterMs"]?.int))
     case "ack": turned = .acknowledged(status: value.string)
+    case "sent": turned = .sent
+    case "down": turned = .disconnected
+    case "up": turned = .reconnected
+    case "grace": turned = .graceOver(Int(clamping: value.int ?? 0))
     default: continue
     }
     if let relayed {
       let actions = relay.on(relayed)
-      precondition(ends == 0 || actions.isEmpty, "something follows the end")
+      let isOver = ends > 0
       for action in actions {
+        if isOver, case .close = action, name == "create" { continue }
+        precondition(!isOver, "something follows the end")
         switch action {
         case .append(_, let piece):
           inFlight += 1

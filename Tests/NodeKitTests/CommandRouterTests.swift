@@ -87,6 +87,29 @@ extension InvokeOutcome {
 @Suite("CommandRouter") struct CommandRouterTests {
   let echo = ScriptedModule.echo { invocation throws(CommandError) in .json(["params": invocation.lenientParams]) }
 
+  @Test("what ends a capture comes through though all places are taken by what waits for its end")
+  func immediate() async {
+    let isOver = Lock(false)
+    let ears = ScriptedModule(
+      capability: "ears",
+      commands: [
+        Command("ears.open", summary: "Opens.", gatewayDefault: .allowed),
+        Command("ears.close", summary: "Closes.", gatewayDefault: .allowed, isImmediate: true),
+      ]
+    ) { invocation throws(CommandError) in
+      if invocation.command == "ears.close" { return .json("closed") }
+      while !isOver.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(5)) }
+      return .json("opened")
+    }
+    await Bench.with([ears]) { bench in
+      let opens = (0..<9).map { index in Task { await bench.ask("ears.open", id: "\(index)") } }
+      #expect(await eventually { await bench.router.unanswered == 9 })
+      #expect(await bench.ask("ears.close", id: "close").text == "\"closed\"")
+      isOver.withLock { $0 = true }
+      for open in opens { #expect(await open.value.text == "\"opened\"") }
+    }
+  }
+
   @Test("what is declared is what is registered and switched on, never hardware")
   func surface() async throws {
     try await Bench.with([echo, ScriptedModule.camera()]) { bench in

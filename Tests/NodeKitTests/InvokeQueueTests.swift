@@ -52,6 +52,23 @@ import Testing
     #expect(code(queue.on(.arrived(73, request())).first) == "UNAVAILABLE")
   }
 
+  @Test("what ends others waits for no slot, though all are taken; it has a bound of its own, and then waits like all")
+  func immediate() {
+    var queue = InvokeQueue(limits: .init(inFlight: 2, immediate: 2, queued: 2))
+    for asker: UInt64 in 1...4 { _ = queue.on(.arrived(asker, request())) }
+    var stop = request("stop")
+    stop.isImmediate = true
+    #expect(queue.on(.arrived(5, stop)) == [.start(5, for: 5)])
+    #expect(queue.on(.arrived(6, stop)) == [.start(6, for: 6)])
+    #expect(code(queue.on(.arrived(7, stop)).first) == "UNAVAILABLE")
+    #expect(queue.inFlight == 2 && queue.immediate == 2 && queue.queued == 2)
+    // Its slot is given to nobody else.
+    #expect(queue.on(.finished(5, done)) == [.answer(5, done, isRepeat: false)])
+    #expect(queue.on(.finished(1, done)) == [.answer(1, done, isRepeat: false), .start(3, for: 3)])
+    #expect(queue.on(.expired(6)) == [.answer(6, .timedOut, isRepeat: false), .abandon(6)])
+    #expect(queue.inFlight == 2 && queue.immediate == 0)
+  }
+
   @Test("the same key runs once: the second waits for the first, the third gets its outcome again")
   func idempotence() {
     var queue = InvokeQueue(limits: small)

@@ -37,7 +37,9 @@ import Testing
     return try await transcription.finish()
   }
 
-  private var leftFiles: [String] { Files.list(folder("speech/utterances")) }
+  private var leftFiles: [String] {
+    Files.list(folder("speech/utterances")).flatMap { Files.list(folder("speech/utterances/\($0)")) }
+  }
 
   // MARK: A command for each utterance
 
@@ -122,9 +124,30 @@ import Testing
 
   @Test("what a crash left behind is removed at the next start")
   func sweep() throws {
-    try folder.write("speech/utterances/old.wav", "sound")
+    try folder.write("speech/utterances/4711-abcdef/old.wav", "sound")
     _ = try transcriber(shell("true"))
+    #expect(Files.list(folder("speech/utterances")).isEmpty)
+  }
+
+  @Test(
+    "another program of the same folder, a doctor beside the daemon, leaves the sound that is being transcribed alone")
+  func beside() async throws {
+    let script = "touch \(folder("begun")); while [ ! -e \(folder("go")) ]; do sleep 0.02; done; stat -c %s \"$1\""
+    let daemon = try transcriber(shell(script))
+    async let text = transcribe(daemon)
+    #expect(await eventually { Files.exists(self.folder("begun")) })
+    let doctor = try transcriber(shell("stat -c %s \"$1\""))
+    #expect(leftFiles.count == 1)
+    #expect(try await transcribe(doctor) == "16044")
+    try folder.write("go", "")
+    #expect(try await text == "16044")
     #expect(leftFiles.isEmpty)
+  }
+
+  @Test("who never transcribes makes no folder")
+  func lazy() throws {
+    _ = try transcriber(shell("true"))
+    #expect(!Files.exists(folder("speech")))
   }
 
   // MARK: A helper that stays

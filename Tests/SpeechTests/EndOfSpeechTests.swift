@@ -26,6 +26,15 @@ import Testing
     #expect(result?.end == .silence && result?.at == 2_400)
   }
 
+  @Test("when a recogniser without texts on the way takes over, the voice that was heard before counts")
+  func otherRecogniser() {
+    var machine = EndOfSpeech(.init(limit: nil), at: .zero)
+    for index in 0..<10 { _ = machine.on(.level(0.1), at: .milliseconds(index * 43)) }
+    #expect(machine.on(.tick, at: .seconds(3)) == nil)
+    machine.settings.hasPartials = false
+    #expect(machine.on(.tick, at: .seconds(3)) == .silence)
+  }
+
   @Test("as long as nothing was understood, silence ends nothing")
   func nothingHeard() {
     let result = play([(500, .partial("  ")), (600, .noSpeech)])

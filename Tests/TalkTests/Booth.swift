@@ -15,6 +15,8 @@ import Testing
 struct Booth: Sendable {
   let gateway: DevGateway
   let link: GatewayLink
+  /// This node, as the gateway knows it.
+  let deviceID: String
   let talk: Talk
   let kept: String
   private let address: String
@@ -24,7 +26,8 @@ struct Booth: Sendable {
 
   static func with(
     _ admission: Admission = .all, transcriber: TalkOptions.TranscriberChoice = .pocketsphinx,
-    saying reply: String? = nil, offer: (inout TalkOffer) -> Void = { _ in }, _ body: (Booth) async throws -> Void
+    saying reply: String? = nil, agent steps: [AgentStep]? = nil, offer: (inout TalkOffer) -> Void = { _ in },
+    _ body: (Booth) async throws -> Void
   ) async throws {
     let folder = TemporaryFolder()
     let server = try PrivateSoundServer(folder: folder("sound"))
@@ -33,12 +36,15 @@ struct Booth: Sendable {
       try await withHouse {
         offer(&$0.talk)
         if let reply { $0.agent = { _ in [.say(reply)] } }
+        if let steps { $0.agent = { _ in steps } }
         $0.autoApprove = false
       } _: { gateway, desk in
         let link = try await desk.connect(try await gateway.offer())
         try await admit(admission, link, to: gateway)
         let talk = try makeTalk(transcriber, folder("kept.json"), server.address, link, loop: gateway.loop)
-        let booth = Booth(gateway: gateway, link: link, talk: talk, kept: folder("kept.json"), address: server.address)
+        let booth = Booth(
+          gateway: gateway, link: link, deviceID: desk.id, talk: talk, kept: folder("kept.json"),
+          address: server.address)
         do { try await body(booth) } catch {
           await talk.close()
           throw error
