@@ -109,6 +109,78 @@ private actor Tone: ClipSound {
     await cameras.close()
   }
 
+  @Test("frames of other sizes are brought to the clip's, smaller ones too, and show nothing but themselves")
+  func sizes() async throws {
+    let folder = TemporaryFolder()
+    let library = try TurboJPEG.shared.get()
+    for (index, size) in [Size(320, 180), Size(16, 16), Size(640, 16), Size(17, 200), Size(333, 185)].enumerated() {
+      let grey = YUVPicture.made(size, .s420) { for plane in $0 { plane.update(repeating: 128) } }
+      try Files.writeAtomically(try library.encode(grey, quality: 90), to: folder("\(index).jpg"))
+    }
+    let loop = EventLoop(name: "clip")
+    defer { loop.stop() }
+    let cameras = Cameras(
+      settings: CameraSettings(sources: [.init(name: "mixed", kind: .recording(path: folder.path, rate: 30))]),
+      loop: loop, places: CameraPlaces(dev: "/nonexistent"))
+    let shelf = Shelf()
+    _ = try await cameras.clip(ClipRequest(duration: .milliseconds(600)), to: shelf)
+    let kept = await shelf.kept
+    let size = Size(try #require(kept.format?.width), try #require(kept.format?.height))
+    #expect(kept.frames.count > 2)
+    for frame in kept.frames {
+      #expect(frame.bytes.count == size.area * 3 / 2 && frame.size == size)
+      #expect(frame.bytes[..<size.area].allSatisfy { (124...128).contains($0) })
+      #expect(frame.bytes[size.area...].allSatisfy { (126...130).contains($0) })
+    }
+    await cameras.close()
+  }
+
+  @Test("frames that come in a burst, twice, or from before the clip are left out and counted, and end nothing")
+  func bursts() async throws {
+    let format = FrameFormat(.grey, Size(16, 16), stride: 16, rate: 30)
+    let queue = FrameQueue()
+    let frames = FrameSubscription(format: format, queue: queue, startedNs: 0) {}
+    let shelf = Shelf()
+    let request = ClipRequest(duration: .milliseconds(500))
+    let recorder = ClipRecorder(request, shelf, nil, format.size, prefersHardware: false)
+    async let clip = recorder.run(frames)
+    #expect(await eventually { await shelf.kept.format != nil && queue.isAwaited })
+    let begin = Monotonic.nanoseconds() + 1_000_000_000
+    func give(_ times: Int64...) async {
+      for time in times {
+        let at = UInt64(Int64(begin) + time)
+        queue.add(Frame(format, [UInt8](repeating: 100, count: 256), atNs: at))
+        #expect(await eventually { queue.isAwaited })
+      }
+    }
+    await give(0, 5_000, 11_000, 0, -3_000_000, 40_000_000, 40_000_000, 40_999_999, 41_000_000)
+    queue.add(Frame(format, [UInt8](repeating: 100, count: 256), atNs: begin + 500_000_000))
+    #expect(try await clip.framesDropped == 6)
+    #expect(await shelf.kept.frames.map(\.atNs) == [0, 40_000_000, 41_000_000])
+  }
+
+  @Test("a clip that is not wanted any more begins nothing after its writer and its microphone were ended")
+  func leftBehind() async throws {
+    let loop = EventLoop(name: "clip")
+    defer { loop.stop() }
+    let cameras = cameras(playing: "room.mjpeg", rate: 30, loop: loop)
+    for round in 0..<8 {
+      let shelf = Shelf()
+      let tone = Tone()
+      let clip = Task {
+        await failure { () throws(CameraError) in
+          try await cameras.clip(ClipRequest(duration: .seconds(20)), to: shelf, sound: tone)
+        }
+      }
+      try await Task.sleep(for: .milliseconds(25 * round))
+      clip.cancel()
+      #expect(await clip.value?.code == .stopped)
+      #expect(await shelf.kept.isCancelled)
+      #expect(await tone.hasEnded)
+    }
+    await cameras.close()
+  }
+
   @Test("an encoder that fails ends all of it: the writer is cancelled, the microphone given back, the camera closed")
   func failing() async throws {
     let loop = EventLoop(name: "clip")
@@ -159,6 +231,14 @@ private actor Tone: ClipSound {
     var added = 0
     for index in 20..<30 { added += timeline.add(chunk(20), atNs: UInt64(index) * 20_000_000 + 300_000_000).count }
     #expect(added == 10 * 40 + 600)
+  }
+
+  @Test("sound that stays away by more than 30 ms is put right: nothing is 40 ms off for long")
+  func smallGap() {
+    var timeline = SoundTimeline(format, beginNs: 0, lengthNs: 10_000_000_000)
+    for index in 0..<10 as Range<UInt64> { _ = timeline.add(chunk(20), atNs: index * 20_000_000) }
+    for index in 10..<20 as Range<UInt64> { _ = timeline.add(chunk(20), atNs: index * 20_000_000 + 35_000_000) }
+    #expect(timeline.atNs == 435_000_000)
   }
 
   @Test("nothing goes beyond the end")
