@@ -132,9 +132,30 @@ private let streaming: UInt32 = 0x400_0000
     #expect(try findings.device("/dev/v4l/by-id/a").name == "HD Webcam")
     #expect(try findings.device("/dev/video0").name == "HD Webcam")
     #expect(try findings.device("document", isPreference: true).name == "Document Camera")
-    for (id, isPreference) in [("document", false), ("/dev/video9", false), ("cam", true), ("zzz", true)] {
-      let error = await failure { () throws(CameraError) in try findings.device(id, isPreference: isPreference) }
+    for id in ["document", "/dev/video9"] {
+      let error = await failure { () throws(CameraError) in try findings.device(id) }
       #expect(error?.code == .unknownCamera)
+    }
+    for (id, why) in [("cam", "fits several: HD Webcam, Document Camera"), ("zzz", "is not there")] {
+      let error = await failure { () throws(CameraError) in try findings.device(id, isPreference: true) }
+      #expect(error?.code == .preferenceAbsent)
+      #expect(error?.summary.contains("camera.device in the settings") == true && error?.summary.contains(why) == true)
+    }
+  }
+
+  @Test("a driver's time counts when the monotonic clock may have said it, and no number of its is too large")
+  func stamps() {
+    let now: UInt64 = 5_000_000_000_000
+    func credible(_ seconds: Int, _ microseconds: Int) -> UInt64? {
+      V4L2Stream.credible(timeval(tv_sec: seconds, tv_usec: microseconds), now: now)
+    }
+    #expect(credible(4999, 999_000) == 4_999_999_000_000)
+    #expect(credible(5000, 4_000) == 5_000_004_000_000)
+    for (seconds, microseconds) in [
+      (0, 0), (-1, 0), (4980, 0), (5000, 6_000), (5002, 0), (4999, -1), (4999, 1_000_000), (4999, .max), (.max, .max),
+      (.max, 0), (.min, .min), (18_446_744_074, 0), (1_700_000_000, 0),
+    ] {
+      #expect(credible(seconds, microseconds) == nil, "\(seconds) \(microseconds)")
     }
   }
 

@@ -88,6 +88,7 @@ public struct CameraList: Sendable {
 
 extension CameraList.Findings {
   /// The camera with this id, node or name; the first one for nil. Throws `noCamera`, `notPermitted` or `unknownCamera`.
+  /// One that the settings name, rather than a caller, may be a part of one name, and is `preferenceAbsent` when it is none or fits several.
   public func device(_ id: String?, isPreference: Bool = false) throws(CameraError) -> CameraDevice {
     guard let id else {
       if let first = devices.first { return first }
@@ -99,9 +100,16 @@ extension CameraList.Findings {
     if named.count == 1 { return named[0] }
     if denied.contains(id) || deniedIDs.contains(id) { throw CameraList.notPermitted(id) }
     if devices.isEmpty { throw absence }
-    let which = isPreference ? "camera.device in the settings" : "the camera asked for"
+    // Who named no camera did not name a wrong one: that the settings' one is missing is this machine's affair.
+    if isPreference {
+      let what =
+        named.isEmpty ? "is not there" : "fits several: \(named.prefix(8).map(\.name).joined(separator: ", "))"
+      throw CameraError(
+        .preferenceAbsent, "The camera '\(id.prefix(80))', which camera.device in the settings names, \(what).",
+        remedy: "Plug it in, or set camera.device to one of: talknode camera list")
+    }
     throw CameraError(
-      .unknownCamera, "There is no camera '\(id.prefix(80))', which is \(which).", remedy: "talknode camera list")
+      .unknownCamera, "There is no camera '\(id.prefix(80))', which was asked for.", remedy: "talknode camera list")
   }
 
   /// Why there is no camera at all.
