@@ -10,23 +10,23 @@ public actor Cameras {
 
   let places: CameraPlaces
   private let light: UseLight?
+  private let probes: NodeProbes
   /// Each camera's feed, and the node it opens: the same camera may come back as another one.
   private var feeds: [String: (feed: FrameFeed, node: String?)] = [:]
-
-  /// How long a list may take: some drivers think for a second when they are opened.
-  private static let patience: Duration = .seconds(5)
 
   public init(settings: CameraSettings, loop: EventLoop, places: CameraPlaces = CameraPlaces()) {
     self.settings = settings
     self.loop = loop
     self.places = places
+    probes = NodeProbes { [places] in NodeProbes.Answer(asking: $0, places) }
     light = settings.led.isEmpty ? nil : UseLight(command: settings.led, loop: loop)
   }
 
-  /// What cameras there are now. Throws `stuck` when a driver does not answer within 5 s.
+  /// What cameras there are now; a driver that does not answer within 5 s is among the stuck. Throws `stopped` for who is cancelled.
   public nonisolated func find() async throws(CameraError) -> CameraList.Findings {
-    let list = CameraList(places: places, sources: settings.sources)
-    return try await onThread(named: "camera list", within: Self.patience) { () throws(CameraError) in list.find() }
+    let findings = await CameraList(places: places, sources: settings.sources).find(probes)
+    if Task.isCancelled { throw CameraError(.stopped, "The picture is not wanted any more.") }
+    return findings
   }
 
   /// The camera with this id; for nil the one of the settings, else the first. Throws `noCamera`, `unknownCamera` or `notPermitted`.

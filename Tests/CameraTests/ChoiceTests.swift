@@ -113,12 +113,51 @@ private let streaming: UInt32 = 0x400_0000
   }
 
   @Test("nodes are in the order of their numbers, and what is no V4L2 node is no camera")
-  func order() throws {
+  func order() async throws {
     let folder = TemporaryFolder()
     for name in ["video10", "video2", "video0", "videox", "video", "vbi0"] { try folder.write(name, "") }
     let list = CameraList(places: CameraPlaces(dev: folder.path))
     #expect(list.nodes() == ["video0", "video2", "video10"].map { folder($0) })
-    #expect(list.find() == CameraList.Findings())
+    let places = list.places
+    #expect(await list.find(NodeProbes { NodeProbes.Answer(asking: $0, places) }) == CameraList.Findings())
+  }
+
+  @Test("a driver that hangs takes no other camera along, is told of by name, and costs one thread until it answers")
+  func stuck() async throws {
+    let folder = TemporaryFolder()
+    for name in ["video0", "video1", "video2", "video3"] { try folder.write(name, "") }
+    let list = CameraList(
+      places: CameraPlaces(dev: folder.path), sources: [.init(name: "film", kind: .recording(path: "", rate: 1))])
+    let hangs = Lock(true)
+    let asked = Lock(0)
+    let probes = NodeProbes(limit: .seconds(3)) { [stuck = folder("video1"), denied = folder("video2")] node in
+      if node == denied { return .notPermitted }
+      if node == stuck {
+        asked.withLock { $0 += 1 }
+        while hangs.withLock({ $0 }) { usleep(10_000) }
+      }
+      return .camera(name: "Cam \(node.suffix(1))", driver: "test")
+    }
+    for _ in 0..<3 {
+      let found = await list.find(probes)
+      #expect(found.devices.map(\.name) == ["Cam 0", "Cam 3", "film"])
+      #expect(found.denied == [folder("video2")] && found.stuck == [folder("video1")])
+      #expect(try found.device(nil).node == folder("video0"))
+      let error = await failure { () throws(CameraError) in try found.device(folder("video1")) }
+      #expect(error?.code == .stuck && error?.summary.contains(folder("video1")) == true)
+    }
+    #expect(asked.withLock { $0 } == 1)
+    hangs.withLock { $0 = false }
+    #expect(await eventually { await list.find(probes).devices.count == 4 })
+    // Two who look at the same time ask once.
+    asked.withLock { $0 = 0 }
+    hangs.withLock { $0 = true }
+    async let one = list.find(probes)
+    async let two = list.find(probes)
+    #expect(await eventually { asked.withLock { $0 } == 1 })
+    hangs.withLock { $0 = false }
+    #expect(await one.devices.count == 4)
+    #expect(await two.devices.count == 4)
   }
 
   @Test("an id must be one of the list; the settings may name a part of a name; nothing means the first")

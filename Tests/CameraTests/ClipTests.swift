@@ -39,11 +39,15 @@ private actor Tone: ClipSound {
   nonisolated let format = ClipFormat.Audio(sampleRate: 8000, channels: 1)
   private var nextNs: UInt64 = 0
   private(set) var hasEnded = false
+  private(set) var isOpen = false
   private let endsAfter: Int
   private var count = 0
   init(endsAfter: Int = .max) { self.endsAfter = endsAfter }
 
-  func begin() async throws(CameraError) { nextNs = Monotonic.nanoseconds() }
+  func begin() async throws(CameraError) {
+    nextNs = Monotonic.nanoseconds()
+    isOpen = true
+  }
   func next() async -> (samples: [Int16], atNs: UInt64)? {
     count += 1
     if count > endsAfter || hasEnded { return nil }
@@ -53,7 +57,10 @@ private actor Tone: ClipSound {
     if nextNs > now { try? await Task.sleep(for: .nanoseconds(Int64(nextNs - now))) }
     return ([Int16](repeating: 1000, count: 160), at)
   }
-  func end() async { hasEnded = true }
+  func end() async {
+    hasEnded = true
+    isOpen = false
+  }
 }
 
 /// Clips, up to the encoder.
@@ -177,6 +184,7 @@ private actor Tone: ClipSound {
       #expect(await clip.value?.code == .stopped)
       #expect(await shelf.kept.isCancelled)
       #expect(await tone.hasEnded)
+      #expect(await eventually { await !tone.isOpen })
     }
     await cameras.close()
   }
