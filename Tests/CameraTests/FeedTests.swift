@@ -310,12 +310,14 @@ private final class Puppet: FrameSource {
   func deadlines() async throws {
     let loop = EventLoop(name: "feed")
     defer { loop.stop() }
-    let puppet = Puppet(FramePatience(opening: .seconds(1), frame: .seconds(1)))
+    let silent = Puppet(FramePatience(opening: .seconds(1)))
+    let never = self.feed(silent, loop)
+    #expect(await failure { () throws(CameraError) in try await never.subscribe(CaptureWish()) }?.code == .stuck)
+    #expect(await eventually { silent.stops == 1 })
+    let puppet = Puppet(FramePatience(opening: .seconds(60), frame: .seconds(1)))
     let feed = feed(puppet, loop)
-    #expect(await failure { () throws(CameraError) in try await feed.subscribe(CaptureWish()) }?.code == .stuck)
-    #expect(await eventually { puppet.stops == 1 })
     async let opening = feed.subscribe(CaptureWish())
-    #expect(await eventually { puppet.starts == 2 })
+    #expect(await eventually { puppet.starts == 1 })
     puppet.tell(.opened(format))
     let frames = try await opening
     puppet.state.withLock { $0.obeys = false }
@@ -325,7 +327,7 @@ private final class Puppet: FrameSource {
     puppet.tell(.ended(nil))
     puppet.state.withLock { $0.obeys = true }
     async let again = feed.subscribe(CaptureWish())
-    #expect(await eventually { puppet.starts == 3 })
+    #expect(await eventually { puppet.starts == 2 })
     puppet.tell(.opened(format))
     (try await again).end()
   }

@@ -147,11 +147,13 @@ import Testing
     let picture = try await cameras.snap(SnapRequest())
     let light = Light(try TurboJPEG.shared.get().thumbnail(JPEGRepair(picture.bytes)).bytes)
     #expect(light.mean < 140 && light.burnt < 0.1, "\(light)")
-    #expect(picture.framesSeen > 4)
-    // With a delay it is exactly that: the first frame, white as it is.
-    let first = try await cameras.snap(SnapRequest(delay: .zero))
-    #expect(Light(try TurboJPEG.shared.get().thumbnail(JPEGRepair(first.bytes)).bytes).mean > 200)
+    #expect(picture.framesSeen >= 4)
     await cameras.close()
+    // With a delay it is exactly that: the first frame, white as it is.
+    let slow = CameraTests.cameras(playing: "glare.mjpeg", rate: 4, loop: loop)
+    let first = try await slow.snap(SnapRequest(delay: .zero))
+    #expect(Light(try TurboJPEG.shared.get().thumbnail(JPEGRepair(first.bytes)).bytes).mean > 200)
+    await slow.close()
   }
 
   @Test("damaged frames are passed over; only damaged ones are an error, not half a picture")
@@ -194,11 +196,13 @@ import Testing
     var settings = CameraSettings()
     settings.sources = [.init(name: "noise", kind: .recording(path: folder("noise.jpg"), rate: 10))]
     let cameras = Cameras(settings: settings, loop: loop, places: CameraPlaces(dev: "/nonexistent"))
-    let picture = try await cameras.snap(SnapRequest(limits: Picture.Limits(width: 4000), delay: .zero))
+    let picture = try await cameras.snap(
+      SnapRequest(limits: Picture.Limits(width: 4000), delay: .zero, limit: .seconds(100)))
     #expect(picture.bytes.count <= Picture.Limits.wireBytes)
     #expect(picture.size.width <= 4000 && picture.size.width >= 256)
     let error = await failure { () throws(CameraError) in
-      try await cameras.snap(SnapRequest(limits: Picture.Limits(width: 4000, bytes: 2000), delay: .zero))
+      try await cameras.snap(
+        SnapRequest(limits: Picture.Limits(width: 4000, bytes: 2000), delay: .zero, limit: .seconds(100)))
     }
     #expect(error?.code == .tooLarge)
     await cameras.close()
