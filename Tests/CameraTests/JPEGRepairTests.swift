@@ -126,6 +126,25 @@ import Testing
     }
   }
 
+  @Test("whatever was in it, a cleaned file is clean: cleaning it again changes nothing")
+  func cleanedTwice() throws {
+    var random = SeededRandom()
+    for name in ["whole.jpg", "no-tables.jpg", "no-end.jpg", "progressive.jpg", "restarts.jpg"] {
+      let bytes = try Sample.bytes(name)
+      for _ in 0..<400 {
+        var odd = bytes
+        // Markers of any kind at any place, mostly where the segments are.
+        for _ in 0..<(1 + random.below(4)) {
+          let place = random.below(random.below(3) == 0 ? odd.count : min(odd.count, 700))
+          let marker: [UInt8] = [0xFF, UInt8(0xC0 + random.below(64)), 0, UInt8(2 + random.below(30))]
+          odd.insert(contentsOf: marker + [UInt8](repeating: 0, count: random.below(40)), at: place)
+        }
+        guard let cleaned = try? JPEGRepair(odd) else { continue }
+        #expect((try? JPEGRepair(cleaned.bytes))?.bytes == cleaned.bytes, "\(name), seed \(random.seed)")
+      }
+    }
+  }
+
   @Test("impossible sizes, tiny frames and nonsense are refused")
   func refused() throws {
     #expect(throws: JPEGRepair.Damage.tooSmall) { try JPEGRepair([0xFF, 0xD8, 0xFF, 0xD9]) }
