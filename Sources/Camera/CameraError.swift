@@ -9,6 +9,8 @@ public struct CameraError: Error, Sendable, Equatable, CustomStringConvertible {
     public static let noCamera = Code(rawValue: "NO_CAMERA")
     /// There is no camera with the id that was asked for.
     public static let unknownCamera = Code(rawValue: "UNKNOWN_CAMERA")
+    /// The camera that the settings name is not there, or they fit several.
+    public static let preferenceAbsent = Code(rawValue: "PREFERENCE_ABSENT")
     /// The user may not open the device.
     public static let notPermitted = Code(rawValue: "NOT_PERMITTED")
     /// Another program holds the camera.

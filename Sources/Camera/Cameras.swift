@@ -10,23 +10,23 @@ public actor Cameras {
 
   let places: CameraPlaces
   private let light: UseLight?
+  private let probes: NodeProbes
   /// Each camera's feed, and the node it opens: the same camera may come back as another one.
   private var feeds: [String: (feed: FrameFeed, node: String?)] = [:]
-
-  /// How long a list may take: some drivers think for a second when they are opened.
-  private static let patience: Duration = .seconds(5)
 
   public init(settings: CameraSettings, loop: EventLoop, places: CameraPlaces = CameraPlaces()) {
     self.settings = settings
     self.loop = loop
     self.places = places
+    probes = NodeProbes { [places] in NodeProbes.Answer(asking: $0, places) }
     light = settings.led.isEmpty ? nil : UseLight(command: settings.led, loop: loop)
   }
 
-  /// What cameras there are now. Throws `stuck` when a driver does not answer within 5 s.
+  /// What cameras there are now; a driver that does not answer within 5 s is among the stuck. Throws `stopped` for who is cancelled.
   public nonisolated func find() async throws(CameraError) -> CameraList.Findings {
-    let list = CameraList(places: places, sources: settings.sources)
-    return try await onThread(named: "camera list", within: Self.patience) { () throws(CameraError) in list.find() }
+    let findings = await CameraList(places: places, sources: settings.sources).find(probes)
+    if Task.isCancelled { throw CameraError(.stopped, "The picture is not wanted any more.") }
+    return findings
   }
 
   /// The camera with this id; for nil the one of the settings, else the first. Throws `noCamera`, `unknownCamera` or `notPermitted`.
@@ -41,7 +41,12 @@ public actor Cameras {
 
   /// Frames of a camera, from now on. It is opened as `wish` says when nobody has it yet, and else shared as it is.
   public func frames(of device: CameraDevice, _ wish: CaptureWish) async throws(CameraError) -> FrameSubscription {
-    try await feed(of: device, wish).subscribe(wish)
+    if wish.purpose == .motion, case .program(_, video: [])? = source(of: device) {
+      throw CameraError(
+        .sourceFailed, "The camera \(device.name) takes pictures only.",
+        remedy: "Set video in [camera.source.\(device.name)] to a program that writes JPEGs one after the other.")
+    }
+    return try await feed(of: device).subscribe(wish)
   }
 
   /// Closes every camera; returns when they are closed, or are not within 2 s.
@@ -52,29 +57,34 @@ public actor Cameras {
     await light?.off()
   }
 
-  private func feed(of device: CameraDevice, _ wish: CaptureWish) -> FrameFeed {
-    // A program that takes pictures is another one than that which makes films: they can't share.
-    let key = device.origin == .program && wish.purpose == .motion ? device.id + "\u{0}video" : device.id
-    if let (feed, node) = feeds[key] {
+  private func feed(of device: CameraDevice) -> FrameFeed {
+    if let (feed, node) = feeds[device.id] {
       if node == device.node { return feed }
       Task { await feed.stop() }
     }
     let make = makeSource(device)
+    // A program that takes pictures is another one than that which makes films, of a camera that only one of them can have.
     let feed = FrameFeed(
-      name: device.name, warm: device.node == nil ? .zero : settings.warm, loop: loop,
+      name: device.name, warm: device.node == nil ? .zero : settings.warm, filmsApart: device.origin == .program,
+      loop: loop,
       use: { [light, loop] isOn in
         if !isOn { SpareMemory.clear() }
         guard let light else { return }
         loop.perform { light.assumeIsolated { $0.count(isOn ? 1 : -1) } }
       }, source: make)
-    feeds[key] = (feed, device.node)
+    feeds[device.id] = (feed, device.node)
     return feed
+  }
+
+  /// What the settings say of a configured camera.
+  private nonisolated func source(of device: CameraDevice) -> CameraSettings.Source.Kind? {
+    device.node == nil ? settings.sources.first { $0.name == device.id }?.kind : nil
   }
 
   private func makeSource(_ device: CameraDevice) -> @Sendable () -> any FrameSource {
     let (places, loop) = (places, loop)
     if let node = device.node { return { V4L2Source(node: node, places: places) } }
-    switch settings.sources.first(where: { $0.name == device.id })?.kind {
+    switch source(of: device) {
     case .recording(let path, let rate): return { RecordedSource(name: device.name, path: path, rate: rate) }
     case .program(let still, let video):
       return { ProgramSource(name: device.name, still: still, video: video, loop: loop) }

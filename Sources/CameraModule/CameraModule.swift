@@ -82,8 +82,8 @@ public struct CameraModule: CapabilityModule {
 
   private func list() async throws(CameraError) -> [CameraDevice] {
     let findings = try await cameras.find()
-    // No camera at all is an empty list; cameras that may not be opened are something to be told.
-    if findings.devices.isEmpty && !findings.denied.isEmpty { throw findings.absence }
+    // No camera at all is an empty list; cameras that may not be opened, or do not answer, are something to be told.
+    if findings.devices.isEmpty && !(findings.denied.isEmpty && findings.stuck.isEmpty) { throw findings.absence }
     return findings.devices
   }
 

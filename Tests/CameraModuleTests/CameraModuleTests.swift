@@ -216,7 +216,8 @@ import Testing
   @Test("each kind of trouble has the symbol that consumers look for")
   func symbols() {
     let expected: KeyValuePairs<CameraError.Code, String> = [
-      .unknownCamera: "INVALID_REQUEST", .noCamera: "CAMERA_UNAVAILABLE", .unplugged: "CAMERA_UNAVAILABLE",
+      .unknownCamera: "INVALID_REQUEST", .preferenceAbsent: "CAMERA_UNAVAILABLE", .noCamera: "CAMERA_UNAVAILABLE",
+      .unplugged: "CAMERA_UNAVAILABLE",
       .stuck: "CAMERA_UNAVAILABLE", .notPermitted: "CAMERA_PERMISSION_REQUIRED", .busy: "CAMERA_BUSY",
       .tooLarge: "PAYLOAD_TOO_LARGE", .microphoneBusy: "MIC_BUSY", .microphoneNotPermitted: "MIC_PERMISSION_REQUIRED",
       .ptzPartial: "CAMERA_PTZ_PARTIAL", .ptzAxisUnsupported: "CAMERA_PTZ_AXIS_UNSUPPORTED",

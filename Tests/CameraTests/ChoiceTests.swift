@@ -113,12 +113,51 @@ private let streaming: UInt32 = 0x400_0000
   }
 
   @Test("nodes are in the order of their numbers, and what is no V4L2 node is no camera")
-  func order() throws {
+  func order() async throws {
     let folder = TemporaryFolder()
     for name in ["video10", "video2", "video0", "videox", "video", "vbi0"] { try folder.write(name, "") }
     let list = CameraList(places: CameraPlaces(dev: folder.path))
     #expect(list.nodes() == ["video0", "video2", "video10"].map { folder($0) })
-    #expect(list.find() == CameraList.Findings())
+    let places = list.places
+    #expect(await list.find(NodeProbes { NodeProbes.Answer(asking: $0, places) }) == CameraList.Findings())
+  }
+
+  @Test("a driver that hangs takes no other camera along, is told of by name, and costs one thread until it answers")
+  func stuck() async throws {
+    let folder = TemporaryFolder()
+    for name in ["video0", "video1", "video2", "video3"] { try folder.write(name, "") }
+    let list = CameraList(
+      places: CameraPlaces(dev: folder.path), sources: [.init(name: "film", kind: .recording(path: "", rate: 1))])
+    let hangs = Lock(true)
+    let asked = Lock(0)
+    let probes = NodeProbes(limit: .seconds(3)) { [stuck = folder("video1"), denied = folder("video2")] node in
+      if node == denied { return .notPermitted }
+      if node == stuck {
+        asked.withLock { $0 += 1 }
+        while hangs.withLock({ $0 }) { usleep(10_000) }
+      }
+      return .camera(name: "Cam \(node.suffix(1))", driver: "test")
+    }
+    for _ in 0..<3 {
+      let found = await list.find(probes)
+      #expect(found.devices.map(\.name) == ["Cam 0", "Cam 3", "film"])
+      #expect(found.denied == [folder("video2")] && found.stuck == [folder("video1")])
+      #expect(try found.device(nil).node == folder("video0"))
+      let error = await failure { () throws(CameraError) in try found.device(folder("video1")) }
+      #expect(error?.code == .stuck && error?.summary.contains(folder("video1")) == true)
+    }
+    #expect(asked.withLock { $0 } == 1)
+    hangs.withLock { $0 = false }
+    #expect(await eventually { await list.find(probes).devices.count == 4 })
+    // Two who look at the same time ask once.
+    asked.withLock { $0 = 0 }
+    hangs.withLock { $0 = true }
+    async let one = list.find(probes)
+    async let two = list.find(probes)
+    #expect(await eventually { asked.withLock { $0 } == 1 })
+    hangs.withLock { $0 = false }
+    #expect(await one.devices.count == 4)
+    #expect(await two.devices.count == 4)
   }
 
   @Test("an id must be one of the list; the settings may name a part of a name; nothing means the first")
@@ -132,9 +171,30 @@ private let streaming: UInt32 = 0x400_0000
     #expect(try findings.device("/dev/v4l/by-id/a").name == "HD Webcam")
     #expect(try findings.device("/dev/video0").name == "HD Webcam")
     #expect(try findings.device("document", isPreference: true).name == "Document Camera")
-    for (id, isPreference) in [("document", false), ("/dev/video9", false), ("cam", true), ("zzz", true)] {
-      let error = await failure { () throws(CameraError) in try findings.device(id, isPreference: isPreference) }
+    for id in ["document", "/dev/video9"] {
+      let error = await failure { () throws(CameraError) in try findings.device(id) }
       #expect(error?.code == .unknownCamera)
+    }
+    for (id, why) in [("cam", "fits several: HD Webcam, Document Camera"), ("zzz", "is not there")] {
+      let error = await failure { () throws(CameraError) in try findings.device(id, isPreference: true) }
+      #expect(error?.code == .preferenceAbsent)
+      #expect(error?.summary.contains("camera.device in the settings") == true && error?.summary.contains(why) == true)
+    }
+  }
+
+  @Test("a driver's time counts when the monotonic clock may have said it, and no number of its is too large")
+  func stamps() {
+    let now: UInt64 = 5_000_000_000_000
+    func credible(_ seconds: Int, _ microseconds: Int) -> UInt64? {
+      V4L2Stream.credible(timeval(tv_sec: seconds, tv_usec: microseconds), now: now)
+    }
+    #expect(credible(4999, 999_000) == 4_999_999_000_000)
+    #expect(credible(5000, 4_000) == 5_000_004_000_000)
+    for (seconds, microseconds) in [
+      (0, 0), (-1, 0), (4980, 0), (5000, 6_000), (5002, 0), (4999, -1), (4999, 1_000_000), (4999, .max), (.max, .max),
+      (.max, 0), (.min, .min), (18_446_744_074, 0), (1_700_000_000, 0),
+    ] {
+      #expect(credible(seconds, microseconds) == nil, "\(seconds) \(microseconds)")
     }
   }
 

@@ -80,11 +80,46 @@ import Testing
     #expect(machine.on(.subscribe(4, wish)) == [.open(wish)])
   }
 
+  @Test("a film waits for those who take pictures, pictures do not overtake it, and are then served by it")
+  func filmsApart() {
+    let film = CaptureWish(.motion)
+    var machine = FeedMachine(name: "pi", stays: false, filmsApart: true)
+    #expect(machine.on(.subscribe(1, wish)) == [.open(wish)])
+    #expect(machine.on(.subscribe(2, film)) == [])
+    #expect(machine.on(.opened(format)) == [.serve(1, format)])
+    #expect(machine.on(.subscribe(3, wish)) == [])
+    #expect(machine.on(.unsubscribe(1)) == [.close])
+    #expect(machine.on(.ended(nil)) == [.open(film)])
+    #expect(machine.on(.opened(format)) == [.serve(2, format), .serve(3, format)])
+    #expect(machine.on(.subscribe(4, wish)) == [.serve(4, format)])
+    #expect(machine.on(.unsubscribe(2)) == [] && machine.on(.unsubscribe(3)) == [])
+    #expect(machine.on(.unsubscribe(4)) == [.close])
+  }
+
+  @Test("a film that is given up before it begins leaves the pictures as they are")
+  func filmGivenUp() {
+    let film = CaptureWish(.motion)
+    var machine = FeedMachine(name: "pi", stays: false, filmsApart: true)
+    _ = machine.on(.subscribe(1, wish))
+    _ = machine.on(.opened(format))
+    #expect(machine.on(.subscribe(2, film)) == [] && machine.on(.subscribe(3, wish)) == [])
+    #expect(machine.on(.unsubscribe(2)) == [.serve(3, format)])
+    // Who opened it gives up, and only a film is waited for: it is opened anew.
+    machine = FeedMachine(name: "pi", stays: false, filmsApart: true)
+    _ = machine.on(.subscribe(1, wish))
+    _ = machine.on(.subscribe(2, film))
+    #expect(machine.on(.unsubscribe(1)) == [.close])
+    #expect(machine.on(.ended(nil)) == [.open(film)])
+  }
+
   @Test("whatever happens, everybody is served or failed once, and it is never opened twice")
   func walk() {
     var random = SeededRandom()
     for _ in 0..<300 {
-      var machine = FeedMachine(name: "cam", stays: random.below(2) == 0)
+      let filmsApart = random.below(2) == 0
+      var machine = FeedMachine(name: "cam", stays: !filmsApart && random.below(2) == 0, filmsApart: filmsApart)
+      var isFilm = false
+      var films: Set<UInt64> = []
       var isOpen = false
       var isClosing = false
       var waiting: Set<UInt64> = []
@@ -93,8 +128,9 @@ import Testing
       func take(_ actions: [FeedMachine.Action]) {
         for action in actions {
           switch action {
-          case .open:
+          case .open(let wish):
             #expect(!isOpen, "seed \(random.seed)")
+            isFilm = wish.purpose == .motion
             isOpen = true
             isClosing = false
           case .close:
@@ -102,6 +138,7 @@ import Testing
             isClosing = true
           case .serve(let id, _):
             #expect(waiting.remove(id) != nil && isOpen && !isClosing, "seed \(random.seed)")
+            #expect(!filmsApart || isFilm || !films.contains(id), "seed \(random.seed)")
             served.insert(id)
           case .fail(let id, _):
             #expect(waiting.remove(id) != nil || served.remove(id) != nil, "seed \(random.seed)")
@@ -114,7 +151,9 @@ import Testing
         case 0, 1:
           last += 1
           waiting.insert(last)
-          take(machine.on(.subscribe(last, CaptureWish(.picture, width: [640, 1920][random.below(2)]))))
+          let purpose: CaptureWish.Purpose = random.below(3) == 0 ? .motion : .picture
+          if purpose == .motion { films.insert(last) }
+          take(machine.on(.subscribe(last, CaptureWish(purpose, width: [640, 1920][random.below(2)]))))
         case 2, 3:
           guard let id = served.union(waiting).sorted().randomElement(using: &random) else { continue }
           served.remove(id)
@@ -234,16 +273,51 @@ private final class Puppet: FrameSource {
     #expect(await failure { () throws(CameraError) in try await frames.next() }?.code == .unplugged)
   }
 
+  @Test("a camera that fails just after it was opened says why, and not that nobody wants it")
+  func failedAtOnce() async throws {
+    let loop = EventLoop(name: "feed")
+    defer { loop.stop() }
+    let puppet = Puppet()
+    let feed = feed(puppet, loop)
+    let opening = Task { await failure { () throws(CameraError) in try await feed.subscribe(CaptureWish()).next() } }
+    #expect(await eventually { puppet.starts == 1 })
+    loop.perform {
+      puppet.tell(.opened(format))
+      puppet.tell(.ended(CameraError(.unplugged, "gone")))
+    }
+    #expect(await opening.value?.code == .unplugged)
+  }
+
+  @Test("one that opens after it was given up, and does not close, is not waited for either")
+  func lateOpening() async throws {
+    let loop = EventLoop(name: "feed")
+    defer { loop.stop() }
+    let puppet = Puppet()
+    puppet.state.withLock { $0.obeys = false }
+    let feed = feed(puppet, loop)
+    let asking = Task { await failure { () throws(CameraError) in try await feed.subscribe(CaptureWish()) } }
+    #expect(await eventually { puppet.starts == 1 })
+    asking.cancel()
+    #expect(await asking.value?.code == .stopped)
+    #expect(await eventually { puppet.stops == 1 })
+    puppet.tell(.opened(format))
+    puppet.tell(.frame(frame(1)))
+    #expect(await failure { () throws(CameraError) in try await feed.subscribe(CaptureWish()) }?.code == .stuck)
+    puppet.tell(.ended(nil))
+  }
+
   @Test("no opening, no frame, no closing: each wait has an end")
   func deadlines() async throws {
     let loop = EventLoop(name: "feed")
     defer { loop.stop() }
-    let puppet = Puppet(FramePatience(opening: .seconds(1), frame: .seconds(1)))
+    let silent = Puppet(FramePatience(opening: .seconds(1)))
+    let never = self.feed(silent, loop)
+    #expect(await failure { () throws(CameraError) in try await never.subscribe(CaptureWish()) }?.code == .stuck)
+    #expect(await eventually { silent.stops == 1 })
+    let puppet = Puppet(FramePatience(opening: .seconds(60), frame: .seconds(1)))
     let feed = feed(puppet, loop)
-    #expect(await failure { () throws(CameraError) in try await feed.subscribe(CaptureWish()) }?.code == .stuck)
-    #expect(await eventually { puppet.stops == 1 })
     async let opening = feed.subscribe(CaptureWish())
-    #expect(await eventually { puppet.starts == 2 })
+    #expect(await eventually { puppet.starts == 1 })
     puppet.tell(.opened(format))
     let frames = try await opening
     puppet.state.withLock { $0.obeys = false }
@@ -253,7 +327,7 @@ private final class Puppet: FrameSource {
     puppet.tell(.ended(nil))
     puppet.state.withLock { $0.obeys = true }
     async let again = feed.subscribe(CaptureWish())
-    #expect(await eventually { puppet.starts == 3 })
+    #expect(await eventually { puppet.starts == 2 })
     puppet.tell(.opened(format))
     (try await again).end()
   }

@@ -43,6 +43,34 @@ import Testing
     #expect(!String(decoding: cleaned.bytes, as: UTF8.self).contains("Exif"))
   }
 
+  @Test("what tells of the device or its place stays out, whatever segment it is in; what the colours need stays")
+  func metadata() throws {
+    func segment(_ marker: UInt8, _ body: String) -> [UInt8] {
+      let bytes = Array(body.utf8)
+      return [0xFF, marker, 0, UInt8(bytes.count + 2)] + bytes
+    }
+    let whole = try Sample.bytes("whole.jpg")
+    let kept = segment(0xE2, "ICC_PROFILE\0\u{1}\u{1}colours") + segment(0xEE, "Adobe\0d\0\0\0\0\u{1}")
+    // A JFIF segment of its own length, a longer one with a picture in it, and an old one of another maker.
+    let own = Array(whole[2..<20])
+    #expect(own[4..<8].elementsEqual("JFIF".utf8))
+    let secrets =
+      (0xE0...0xEF).flatMap { segment($0, "Secret serial number") } + segment(0xE0, "JFXX\0Secret")
+      + segment(0xE2, "MPF\0Secret") + segment(0xE1, "http://ns.adobe.com/xap/1.0/\0Secret")
+      + segment(0xEB, "JPSecret") + segment(0xFE, "Secret") + segment(0xDC, "Secret") + segment(0xF0, "Secret")
+      + segment(0xC8, "Secret")
+    let thumbnail = segment(0xE0, "JFIF\0\u{1}\u{1}\0\0\u{1}\0\u{1}\u{1}\u{1}Secret")
+    let bytes = Array(whole[..<20]) + secrets + kept + whole[20...]
+    let cleaned = try JPEGRepair(bytes)
+    #expect(cleaned.bytes == Array(whole[..<20]) + kept + whole[20...])
+    #expect(try JPEGRepair(cleaned.bytes).bytes == cleaned.bytes)
+    #expect(try JPEGRepair(Array(whole[..<2]) + thumbnail + whole[20...]).bytes == whole)
+    // The decoder can still see all of it.
+    #expect(
+      try TurboJPEG.shared.get().decode(JPEGRepair(Array(whole[..<20]) + secrets + whole[20...]))
+        == Sample.picture("whole.jpg"))
+  }
+
   @Test("a cut or damaged frame does not decode, and says so", arguments: ["truncated.jpg", "damaged.jpg"])
   func damaged(name: String) throws {
     #expect(throws: CameraError.self) {
@@ -94,6 +122,25 @@ import Testing
         guard let cleaned = try? JPEGRepair(broken) else { continue }
         #expect(cleaned.size.isSane, "seed \(random.seed)")
         _ = try? library.decode(cleaned, least: Size(100, 100))
+      }
+    }
+  }
+
+  @Test("whatever was in it, a cleaned file is clean: cleaning it again changes nothing")
+  func cleanedTwice() throws {
+    var random = SeededRandom()
+    for name in ["whole.jpg", "no-tables.jpg", "no-end.jpg", "progressive.jpg", "restarts.jpg"] {
+      let bytes = try Sample.bytes(name)
+      for _ in 0..<400 {
+        var odd = bytes
+        // Markers of any kind at any place, mostly where the segments are.
+        for _ in 0..<(1 + random.below(4)) {
+          let place = random.below(random.below(3) == 0 ? odd.count : min(odd.count, 700))
+          let marker: [UInt8] = [0xFF, UInt8(0xC0 + random.below(64)), 0, UInt8(2 + random.below(30))]
+          odd.insert(contentsOf: marker + [UInt8](repeating: 0, count: random.below(40)), at: place)
+        }
+        guard let cleaned = try? JPEGRepair(odd) else { continue }
+        #expect((try? JPEGRepair(cleaned.bytes))?.bytes == cleaned.bytes, "\(name), seed \(random.seed)")
       }
     }
   }

@@ -81,6 +81,35 @@ import Testing
     loop.stop()
   }
 
+  @Test("one that is cancelled before it begins, or while it starts, throws and leaves no process")
+  func cancelledEarly() async throws {
+    let before = EncoderProcess(loop: loop)
+    await before.cancel()
+    let error = await #expect(throws: CameraError.self) { try await before.begin(format) }
+    #expect(error?.code == .stopped)
+    // One that never answers: whatever is left of it waits for ever.
+    try folder.write("silent", "#!/bin/sh\necho $$ >> \(folder("started"))\nexec sleep 1000\n")
+    chmod(folder("silent"), 0o755)
+    for round in 0..<20 {
+      let writer = EncoderProcess(program: folder("silent"), loop: loop)
+      let beginning = Task { () -> CameraError? in
+        do throws(CameraError) {
+          try await writer.begin(format)
+          return nil
+        } catch {
+          return error
+        }
+      }
+      for _ in 0..<round { await Task.yield() }
+      await writer.cancel()
+      #expect(await beginning.value?.code == .stopped)
+      #expect(await writer.processID == nil)
+    }
+    let started = (Files.text(folder("started")) ?? "").split(separator: "\n").compactMap { Int32($0) }
+    #expect(await eventually { started.allSatisfy { !isRunning($0) } })
+    loop.stop()
+  }
+
   @Test("frames that do not grow in time, and a clip without any, are refused by name")
   func badInput() async throws {
     let (writer, _) = try await begun()

@@ -1,12 +1,14 @@
 /// Frames as a video encoder wants them.
 extension YUVPicture {
-  /// I420 in rows without padding, in limited range, of even width and height: an odd last column or row is left out.
+  /// I420 in rows without padding, in limited range, of even width and height. A picture of another size is brought to it, a smaller one
+  /// too: a recording's frames need not be alike, and a clip has one size.
   func i420(_ target: Size) -> [UInt8] {
-    let picture = size == target ? self : scaled(to: target)
+    let picture = resized(to: target)
     let source = picture.sampling == .s411 ? picture.withFullColour() : picture
     let chroma = Size(target.width / 2, target.height / 2)
     return [UInt8](unsafeUninitializedCapacity: target.area + 2 * chroma.area) { room, initialized in
       let luma = source.planes[0]
+      precondition(luma.width >= target.width && luma.bytes.count >= luma.width * target.height, "a smaller picture")
       luma.bytes.withUnsafeBufferPointer { bytes in
         for row in 0..<target.height {
           let line = bytes.baseAddress! + row * luma.width

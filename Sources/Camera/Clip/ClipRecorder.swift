@@ -18,6 +18,8 @@ final class ClipRecorder: Sendable {
   /// Frames on their way to the writer. At most 8 (of up to 4 MB each): when the encoder is slower than the camera, frames are left out.
   private let waiting = Lock(0)
   private static let bound = 8
+  /// What comes sooner after a frame is left out.
+  private static let leastIntervalNs: UInt64 = 1_000_000
   /// How long sound may come after the last frame.
   private static let soundPatience: Duration = .milliseconds(500)
 
@@ -52,10 +54,14 @@ final class ClipRecorder: Sendable {
     var timeline = sound.map { SoundTimeline($0.format, beginNs: beginNs, lengthNs: lengthNs) }
     var lastNs: UInt64?
     func show(_ frame: InspectedFrame) async throws(CameraError) {
+      // Times grow, by more than the clip's own clock may round away: frames that were handed over in a burst, or from before the clip,
+      // are as good as one.
+      guard frame.frame.atNs >= (lastNs.map { $0 + Self.leastIntervalNs } ?? beginNs) else {
+        dropped += 1
+        return
+      }
+      lastNs = frame.frame.atNs
       let at = frame.frame.atNs - beginNs
-      // Times grow; a driver that repeats one repeats a frame.
-      if let last = lastNs, at <= last { return }
-      lastNs = at
       count += 1
       var picture = try frame.upright(least: target)
       let bytes = picture.i420(target)
@@ -125,7 +131,7 @@ final class ClipRecorder: Sendable {
   ) async {
     do throws(CameraError) {
       while let frame = try await frames.next() {
-        if frame.atNs >= beginNs + lengthNs {
+        if frame.atNs > beginNs && frame.atNs - beginNs >= lengthNs {
           into.yield(.framesEnded(nil))
           return
         }

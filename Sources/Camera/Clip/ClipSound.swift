@@ -22,9 +22,9 @@ struct SoundTimeline: Sendable {
   private(set) var position = 0
   private var late = 0
 
-  /// Chunks that must agree that there is a gap, and how large it must be.
+  /// Chunks that must agree that there is a gap, and how large it must be: sound is to be in time within 40 ms.
   private static let patience = 5
-  private static let gapNs: Int64 = 60_000_000
+  private static let gapNs: Int64 = 30_000_000
 
   init(_ format: ClipFormat.Audio, beginNs: UInt64, lengthNs: UInt64) {
     self.format = format

@@ -47,6 +47,7 @@ public protocol ClipWriter: Sendable {
   func write(sound: [Int16], atNs: UInt64) async throws(CameraError)
   /// The whole clip. Throws `tooLarge` when it has over `maxBytes`.
   func finish() async throws(CameraError) -> [UInt8]
-  /// Ends at once without a clip, when the camera failed in the middle. Nothing happens after `finish`.
+  /// Ends at once without a clip, when the camera failed in the middle or the clip is not wanted any more. It may come at any time, before
+  /// or during `begin` too: what is called after it throws `stopped`. Nothing happens after `finish`.
   func cancel() async
 }

@@ -21,36 +21,38 @@ public struct CameraList: Sendable {
     public var denied: [String] = []
     /// The ids that those would have.
     var deniedIDs: Set<String> = []
+    /// Nodes whose drivers do not answer.
+    public var stuck: [String] = []
+    var stuckIDs: Set<String> = []
     /// Nodes of CSI sensors, which a program has to read.
     public var needingLibcamera: [String] = []
 
     public init() {}
   }
 
-  /// Looks. Blocks while drivers are asked: for a thread that may.
-  public func find() -> Findings {
-    var findings = Findings()
+  /// Looks, at all nodes at the same time.
+  @concurrent
+  func find(_ probes: NodeProbes) async -> Findings {
+    let nodes = nodes()
     let links = stableLinks()
-    for node in nodes() {
-      let device: V4L2Device
-      do throws(CameraError) { device = try V4L2Device(node, places: places) } catch {
-        if error.code == .notPermitted {
-          findings.denied.append(node)
-          findings.deniedIDs.insert(links[node] ?? node)
-        }
-        continue
-      }
-      guard let facts = device.facts() else { continue }
-      switch facts.verdict {
-      case .noCamera: continue
+    let answers = await withTaskGroup(of: (String, NodeProbes.Answer).self) { group in
+      for node in nodes { group.addTask { (node, await probes.ask(node)) } }
+      return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+    }
+    var findings = Findings()
+    for node in nodes {
+      let id = links[node] ?? node
+      switch answers[node] {
+      case .camera(let name, let driver):
+        findings.devices.append(CameraDevice(id: id, name: name, origin: .v4l2(node: node, driver: driver)))
       case .needsLibcamera: findings.needingLibcamera.append(node)
-      case .camera:
-        // A node that offers no format has nothing to show: the second node of a device, a receiver without a signal.
-        if device.formats().isEmpty { continue }
-        findings.devices.append(
-          CameraDevice(
-            id: links[node] ?? node, name: facts.card.isEmpty ? node : facts.card,
-            origin: .v4l2(node: node, driver: facts.driver)))
+      case .notPermitted:
+        findings.denied.append(node)
+        findings.deniedIDs.insert(id)
+      case .stuck:
+        findings.stuck.append(node)
+        findings.stuckIDs.insert(id)
+      case .noCamera, nil: break
       }
     }
     for source in sources {
@@ -58,6 +60,13 @@ public struct CameraList: Sendable {
       findings.devices.append(CameraDevice(id: source.name, name: source.name, origin: origin))
     }
     return findings
+  }
+
+  /// Why a node whose driver hangs gives nothing.
+  public static func stuck(_ node: String) -> CameraError {
+    CameraError(
+      .stuck, "The driver of the camera \(node) does not answer.",
+      remedy: "Unplug the camera, plug it in again, look at: sudo dmesg")
   }
 
   /// Why a node that may not be opened gives nothing, and the command that changes it.
@@ -87,7 +96,8 @@ public struct CameraList: Sendable {
 }
 
 extension CameraList.Findings {
-  /// The camera with this id, node or name; the first one for nil. Throws `noCamera`, `notPermitted` or `unknownCamera`.
+  /// The camera with this id, node or name; the first one for nil. Throws `noCamera`, `notPermitted`, `stuck` or `unknownCamera`.
+  /// One that the settings name, rather than a caller, may be a part of one name, and is `preferenceAbsent` when it is none or fits several.
   public func device(_ id: String?, isPreference: Bool = false) throws(CameraError) -> CameraDevice {
     guard let id else {
       if let first = devices.first { return first }
@@ -98,14 +108,23 @@ extension CameraList.Findings {
     let named = isPreference ? devices.filter { $0.name.lowercased().contains(id.lowercased()) } : []
     if named.count == 1 { return named[0] }
     if denied.contains(id) || deniedIDs.contains(id) { throw CameraList.notPermitted(id) }
+    if stuck.contains(id) || stuckIDs.contains(id) { throw CameraList.stuck(id) }
     if devices.isEmpty { throw absence }
-    let which = isPreference ? "camera.device in the settings" : "the camera asked for"
+    // Who named no camera did not name a wrong one: that the settings' one is missing is this machine's affair.
+    if isPreference {
+      let what =
+        named.isEmpty ? "is not there" : "fits several: \(named.prefix(8).map(\.name).joined(separator: ", "))"
+      throw CameraError(
+        .preferenceAbsent, "The camera '\(id.prefix(80))', which camera.device in the settings names, \(what).",
+        remedy: "Plug it in, or set camera.device to one of: talknode camera list")
+    }
     throw CameraError(
-      .unknownCamera, "There is no camera '\(id.prefix(80))', which is \(which).", remedy: "talknode camera list")
+      .unknownCamera, "There is no camera '\(id.prefix(80))', which was asked for.", remedy: "talknode camera list")
   }
 
   /// Why there is no camera at all.
   public var absence: CameraError {
+    if let node = stuck.first { return CameraList.stuck(node) }
     if let node = denied.first { return V4L2Device.notPermitted(node) }
     if let node = needingLibcamera.first {
       return CameraError(

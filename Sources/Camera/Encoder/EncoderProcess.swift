@@ -66,7 +66,9 @@ public actor EncoderProcess: ClipWriter {
   // MARK: ClipWriter
 
   public func begin(_ format: ClipFormat) async throws(CameraError) {
-    precondition(process == nil && !isOver, "a writer makes one clip")
+    precondition(process == nil, "a writer makes one clip")
+    // Cancelled before it began: who begins may have been left behind at a deadline, and not know it yet.
+    if isOver { throw Self.over }
     let order = ClipOrder(format)
     if let fault = order.fault {
       isOver = true
@@ -85,6 +87,11 @@ public actor EncoderProcess: ClipWriter {
       throw CameraError(
         .missing, "\(program), which makes clips, can't be started: \(error.reason).",
         remedy: "Install all of TalkNode again: sudo make install")
+    }
+    // Cancelled while it started, when there was no process to end yet.
+    if isOver {
+      await kill()
+      throw Self.over
     }
     try await send(.begin(order), limits.start)
     guard case .ready(let name) = try await reply(limits.start) else { throw await broken("answers something else") }
@@ -117,8 +124,10 @@ public actor EncoderProcess: ClipWriter {
 
   // MARK: The process
 
+  private static let over = CameraError(.stopped, "The clip is over.")
+
   private func send(_ request: EncoderRequest, _ limit: Duration) async throws(CameraError) {
-    guard let process, !isOver else { throw CameraError(.stopped, "The clip is over.") }
+    guard let process, !isOver else { throw Self.over }
     let bytes = request.message.wire
     do {
       try await withDeadline(limit) { try await process.write(bytes) }
@@ -128,7 +137,7 @@ public actor EncoderProcess: ClipWriter {
   }
 
   private func reply(_ limit: Duration) async throws(CameraError) -> EncoderReply {
-    guard let process, !isOver else { throw CameraError(.stopped, "The clip is over.") }
+    guard let process, !isOver else { throw Self.over }
     do {
       let reply = try await withDeadline(limit) { [self] in try await next(process) }
       if case .failed(let kind, let reason) = reply { throw await refused(kind, reason) }
@@ -178,7 +187,7 @@ public actor EncoderProcess: ClipWriter {
   }
 
   private func gone() async -> CameraError {
-    guard let process else { return CameraError(.stopped, "The clip is over.") }
+    guard let process else { return Self.over }
     let reason = try? await withDeadline(limits.step) { [self] in
       while true {
         let reply = try await next(process)

@@ -1,5 +1,8 @@
 /// How one camera is shared: opened for the first who asks, closed after the last (or a while later), told as gone to everybody.
 ///
+/// A camera that is a program is opened in one of two ways, and can't be in both at a time: pictures are served by a film as well, but a film
+/// waits until those who have pictures are done.
+///
 /// A value without a clock: what has to be waited for is an action, what came of it an event.
 struct FeedMachine: Sendable {
   typealias Subscriber = UInt64
@@ -38,12 +41,14 @@ struct FeedMachine: Sendable {
   private var served: [Subscriber] = []
   private var wish = CaptureWish()
   private let stays: Bool
+  private let filmsApart: Bool
   private let name: String
 
-  /// `stays`: whether it lingers after its last subscriber.
-  init(name: String, stays: Bool) {
+  /// `stays`: whether it lingers after its last subscriber. `filmsApart`: whether it is opened in another way for films than for pictures.
+  init(name: String, stays: Bool, filmsApart: Bool = false) {
     self.name = name
     self.stays = stays
+    self.filmsApart = filmsApart
   }
 
   /// Whether somebody gets its frames.
@@ -56,10 +61,7 @@ struct FeedMachine: Sendable {
     case .opened(let format):
       guard phase == .opening else { return [] }
       phase = .streaming(format)
-      let served = waiting.map(\.subscriber)
-      self.served += served
-      waiting = []
-      return served.map { .serve($0, format) }
+      return serveWaiting(format)
     case .ended(let error): return ended(error)
     case .overdue:
       switch phase {
@@ -94,12 +96,14 @@ struct FeedMachine: Sendable {
       return []
     case .streaming(let format):
       // Who comes second gets what is there: a camera has one format at a time. An idle one that is merely warm is opened anew.
-      if !served.isEmpty || wish == self.wish || wish.isServed(by: format) {
+      // Who waits for a film is not overtaken, or it might wait for ever.
+      let isFit = served.isEmpty ? wish == self.wish || wish.isServed(by: format) : waiting.isEmpty
+      if isFit && suits(wish) {
         served.append(subscriber)
         return [.serve(subscriber, format)]
       }
       waiting.append((subscriber, wish))
-      return close()
+      return served.isEmpty ? close() : []
     case .closing(isOverdue: false):
       waiting.append((subscriber, wish))
       return []
@@ -113,10 +117,24 @@ struct FeedMachine: Sendable {
     let wasServed = served.contains(subscriber)
     served.removeAll { $0 == subscriber }
     switch phase {
-    case .opening: return waiting.isEmpty ? close() : []
-    case .streaming where wasServed && served.isEmpty: return stays ? [.linger] : close()
+    case .opening: return waiting.contains { suits($0.wish) } ? [] : close()
+    case .streaming where wasServed && served.isEmpty: return stays && waiting.isEmpty ? [.linger] : close()
+    // The film that was waited for is not wanted any more.
+    case .streaming(let format): return waiting.allSatisfy { suits($0.wish) } ? serveWaiting(format) : []
     default: return []
     }
+  }
+
+  /// Whether frames as it is open now are of use for a wish.
+  private func suits(_ wish: CaptureWish) -> Bool {
+    !filmsApart || wish.purpose == .picture || self.wish.purpose == .motion
+  }
+
+  private mutating func serveWaiting(_ format: FrameFormat) -> [Action] {
+    let ready = waiting.filter { suits($0.wish) }.map(\.subscriber)
+    waiting = waiting.filter { !suits($0.wish) }
+    served += ready
+    return ready.map { .serve($0, format) }
   }
 
   private mutating func ended(_ error: CameraError?) -> [Action] {
@@ -125,9 +143,10 @@ struct FeedMachine: Sendable {
     case .closing:
       phase = .idle
       guard let first = waiting.first else { return [] }
-      wish = first.wish
+      let film = filmsApart ? waiting.first { $0.wish.purpose == .motion } : nil
+      wish = (film ?? first).wish
       phase = .opening
-      return [.open(first.wish)]
+      return [.open(wish)]
     case .opening, .streaming:
       phase = .idle
       return failAll(error ?? CameraError(.unplugged, "The camera \(name) has ended."))

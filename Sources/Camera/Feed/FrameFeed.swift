@@ -16,19 +16,26 @@ actor FrameFeed {
   /// Which opening an event belongs to: what a closed source says late is nobody's.
   private var opening: UInt64 = 0
   private var last: FeedMachine.Subscriber = 0
-  private var openers: [FeedMachine.Subscriber: CheckedContinuation<Result<FrameFormat, CameraError>, Never>] = [:]
+  private var openers: [FeedMachine.Subscriber: CheckedContinuation<Result<Share, CameraError>, Never>] = [:]
   private var queues: [FeedMachine.Subscriber: FrameQueue] = [:]
   private var watchdog: EventLoop.Token?
   private var lingering: EventLoop.Token?
   private var closers: [CheckedContinuation<Void, Never>] = []
   private var startedNs: UInt64 = 0
 
+  /// What a subscriber gets. It gets the queue itself: the camera may have failed before it goes on, and the queue says why.
+  private typealias Share = (format: FrameFormat, queue: FrameQueue, startedNs: UInt64)
+
+  /// Whether the source makes a frame only when asked to, and whether it is about to.
+  private var isOnDemand = false
+  private var isFrameDue = false
+
   /// How long a camera may take to close before nobody waits for it any more.
   private static let closing: Duration = .seconds(2)
 
-  /// `use` is called when the camera begins and ends to stream.
+  /// `use` is called when the camera begins and ends to stream. `filmsApart`: see `FeedMachine`.
   init(
-    name: String, warm: Duration, loop: EventLoop, use: @escaping @Sendable (Bool) -> Void,
+    name: String, warm: Duration, filmsApart: Bool = false, loop: EventLoop, use: @escaping @Sendable (Bool) -> Void,
     source: @escaping @Sendable () -> any FrameSource
   ) {
     self.name = name
@@ -36,7 +43,7 @@ actor FrameFeed {
     self.warm = warm
     self.use = use
     makeSource = source
-    machine = FeedMachine(name: name, stays: warm > .zero)
+    machine = FeedMachine(name: name, stays: warm > .zero, filmsApart: filmsApart)
   }
 
   /// Frames from now on, in the format the camera was opened with for whoever came first. Throws why it can't be opened.
@@ -51,10 +58,9 @@ actor FrameFeed {
     } onCancel: {
       loop.perform { [weak self] in self?.assumeIsolated { $0.giveUp(subscriber) } }
     }
-    let format = try result.get()
-    guard let queue = queues[subscriber] else { throw Self.cancelled }
+    let share = try result.get()
     return FrameSubscription(
-      format: format, queue: queue, startedNs: startedNs,
+      format: share.format, queue: share.queue, startedNs: share.startedNs,
       end: { [weak self, loop] in loop.perform { [weak self] in self?.assumeIsolated { $0.leave(subscriber) } } })
   }
 
@@ -99,8 +105,9 @@ actor FrameFeed {
       watch(Self.closing, .closeOverdue)
     case .serve(let subscriber, let format):
       endLingering()
-      queues[subscriber] = FrameQueue()
-      openers.removeValue(forKey: subscriber)?.resume(returning: .success(format))
+      let queue = makeQueue()
+      queues[subscriber] = queue
+      openers.removeValue(forKey: subscriber)?.resume(returning: .success((format, queue, startedNs)))
     case .fail(let subscriber, let error):
       openers.removeValue(forKey: subscriber)?.resume(returning: .failure(error))
       queues.removeValue(forKey: subscriber)?.end(error)
@@ -109,11 +116,20 @@ actor FrameFeed {
     }
   }
 
+  private func makeQueue() -> FrameQueue {
+    guard isOnDemand else { return FrameQueue() }
+    return FrameQueue { [weak self, loop] in
+      loop.perform { [weak self] in self?.assumeIsolated { $0.askForFrame() } }
+    }
+  }
+
   private func open(_ wish: CaptureWish) {
     opening += 1
     let opening = opening
     let source = makeSource()
     self.source = source
+    isOnDemand = source.isOnDemand(wish)
+    isFrameDue = true
     watch(source.patience.opening, .overdue)
     use(true)
     source.start(
@@ -130,6 +146,8 @@ actor FrameFeed {
     guard opening == self.opening, let source else { return }
     switch event {
     case .opened(let format):
+      // One that is being closed may still say so: it is the closing that is waited for then.
+      guard machine.phase == .opening else { return }
       watch(source.patience.frame, .overdue)
       startedNs = 0
       handle(.opened(format))
@@ -137,12 +155,25 @@ actor FrameFeed {
       if startedNs == 0 { startedNs = frame.atNs }
       if case .streaming = machine.phase { watch(source.patience.frame, .overdue) }
       for queue in queues.values { queue.add(frame) }
+      guard isOnDemand, case .streaming = machine.phase else { return }
+      isFrameDue = false
+      unwatch()
+      askForFrame()
     case .ended(let error):
       self.source = nil
       unwatch()
       use(false)
       handle(.ended(error))
     }
+  }
+
+  /// Asks for a frame when somebody waits for one and none is on its way.
+  private func askForFrame() {
+    guard isOnDemand, !isFrameDue, let source, case .streaming = machine.phase else { return }
+    guard queues.values.contains(where: \.isAwaited) else { return }
+    isFrameDue = true
+    watch(source.patience.frame, .overdue)
+    source.want()
   }
 
   private func watch(_ time: Duration, _ event: FeedMachine.Event) {

@@ -10,6 +10,13 @@ final class FrameQueue: Sendable {
   }
   private let state = Lock(State())
   private static let bound = 4
+  private let onWait: (@Sendable () -> Void)?
+
+  /// `onWait` is called when the reader waits for a frame, on the reader's thread.
+  init(onWait: (@Sendable () -> Void)? = nil) { self.onWait = onWait }
+
+  /// Whether its reader waits for a frame.
+  var isAwaited: Bool { state.withLock { $0.reader != nil } }
 
   func add(_ frame: Frame) {
     let reader = state.withLock { state -> CheckedContinuation<Result<Frame?, CameraError>, Never>? in
@@ -49,7 +56,7 @@ final class FrameQueue: Sendable {
           state.reader = continuation
           return nil
         }
-        if let ready { continuation.resume(returning: ready) }
+        if let ready { continuation.resume(returning: ready) } else { onWait?() }
       }
     } onCancel: {
       wake()

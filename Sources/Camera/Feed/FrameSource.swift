@@ -8,8 +8,16 @@ protocol FrameSource: Sendable {
   var patience: FramePatience { get }
   /// Begins; returns at once. What happens is told to `sink` in order, from any thread; the last is `ended`.
   func start(_ wish: CaptureWish, _ sink: FrameSink)
+  /// Whether, once started with this wish, it makes one frame, and each further one only when it is told to by `want`.
+  func isOnDemand(_ wish: CaptureWish) -> Bool
+  func want()
   /// Asks it to end. `ended` follows, soon unless a driver is stuck.
   func stop()
+}
+
+extension FrameSource {
+  func isOnDemand(_ wish: CaptureWish) -> Bool { false }
+  func want() {}
 }
 
 struct FramePatience: Sendable, Equatable {

@@ -38,7 +38,7 @@ final class RecordedSource: FrameSource {
     var sequence: UInt32 = 0
     var format: FrameFormat?
     while true {
-      var recording = try Recording(path: path, name: name)
+      var recording = try Recording(path: path, name: name, until: flag)
       let first = sequence
       while let jpeg = try recording.next() {
         if format == nil {
@@ -54,6 +54,7 @@ final class RecordedSource: FrameSource {
         sequence &+= 1
         due += interval
       }
+      if flag.isRaised { return }
       if sequence == first {
         throw CameraError(.sourceFailed, "There is no JPEG in the recording of the camera \(name).")
       }
@@ -64,69 +65,94 @@ final class RecordedSource: FrameSource {
 /// A recording as it is read, a frame at a time.
 struct Recording {
   private let name: String
+  private let flag: StopFlag?
   private var files: [String]
   private var splitter = JPEGSplitter()
   private var isSingle = false
+  private var reader: FileReader?
 
   /// The most files of a folder that are played.
   private static let fileLimit = 100_000
 
-  /// Throws `sourceFailed` when there is nothing to read.
-  init(path: String, name: String) throws(CameraError) {
+  /// `flag`, once raised, ends it. Throws `sourceFailed` when there is nothing to read.
+  init(path: String, name: String, until flag: StopFlag? = nil) throws(CameraError) {
     self.name = name
-    var status = stat()
-    guard stat(path, &status) == 0 else {
-      throw CameraError(
-        .sourceFailed, "The recording of the camera \(name) can't be read: \(String(cString: strerror(errno))).",
-        remedy: "Look at [camera.source.\(name)] in the settings.")
-    }
-    if status.st_mode & S_IFMT == S_IFDIR {
+    self.flag = flag
+    if Files.isFolder(path) {
       files = Files.list(path).filter { $0.lowercased().hasSuffix(".jpg") || $0.lowercased().hasSuffix(".jpeg") }
         .prefix(Self.fileLimit).map { "\(path)/\($0)" }.reversed()
       isSingle = true
     } else {
-      files = [path]
+      files = []
+      reader = try open(path)
     }
   }
 
-  /// The next frame's bytes, damaged ones too; nil at the end.
+  /// The next frame's bytes, damaged ones too; nil at the end, and once it is to end.
   mutating func next() throws(CameraError) -> [UInt8]? {
     if isSingle {
       guard let file = files.popLast() else { return nil }
-      do { return try Files.read(file, limit: JPEGSplitter.frameLimit) } catch {
-        throw CameraError(.sourceFailed, "The recording of the camera \(name) can't be read: \(error.reason).")
-      }
+      return try whole(file)
     }
     while true {
       if let frame = splitter.next() { return frame }
-      guard let bytes = try read() else { return splitter.finish() }
+      // A file may be long and hold no frame.
+      if isOver { return nil }
+      guard let bytes = try read(reader!) else { return splitter.finish() }
       splitter.feed(bytes)
     }
   }
 
-  private var reader = FileReader()
+  private var isOver: Bool { flag?.isRaised == true }
 
-  private mutating func read() throws(CameraError) -> [UInt8]? {
-    do { return try reader.read(files[0]) } catch {
-      throw CameraError(.sourceFailed, "The recording of the camera \(name) can't be read: \(error.reason).")
+  private func whole(_ file: String) throws(CameraError) -> [UInt8]? {
+    let reader = try open(file)
+    var bytes: [UInt8] = []
+    while let piece = try read(reader) {
+      bytes += piece
+      if bytes.count > JPEGSplitter.frameLimit { throw unreadable("\(file) is too large") }
+      if isOver { return nil }
     }
+    return bytes
+  }
+
+  private func open(_ path: String) throws(CameraError) -> FileReader {
+    do { return try FileReader(path) } catch {
+      throw unreadable(error.code == EINVAL ? "\(path) is neither a file nor a folder" : error.reason)
+    }
+  }
+
+  private func read(_ reader: FileReader) throws(CameraError) -> [UInt8]? {
+    do { return try reader.read() } catch { throw unreadable(error.reason) }
+  }
+
+  private func unreadable(_ why: String) -> CameraError {
+    CameraError(
+      .sourceFailed, "The recording of the camera \(name) can't be read: \(why).",
+      remedy: "Look at [camera.source.\(name)] in the settings.")
   }
 }
 
 /// A file read piece by piece; closed with its last reader.
 private final class FileReader {
-  private var descriptor: Int32 = -1
-  private var isAtEnd = false
+  private let path: String
+  private let descriptor: Int32
 
-  deinit { if descriptor >= 0 { close(descriptor) } }
+  /// Only of a file with an end: throws `EINVAL` for a pipe or a device.
+  init(_ path: String) throws(SystemError) {
+    self.path = path
+    // A pipe that nobody writes to would be waited for here.
+    descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+    if descriptor < 0 { throw SystemError("open \(path)", code: errno) }
+    var status = stat()
+    if fstat(descriptor, &status) != 0 { throw SystemError("open \(path)", code: errno) }
+    if status.st_mode & S_IFMT != S_IFREG { throw SystemError("read \(path), which is no file", code: EINVAL) }
+  }
+
+  deinit { close(descriptor) }
 
   /// At most 256 KiB; nil at the end.
-  func read(_ path: String) throws(SystemError) -> [UInt8]? {
-    if isAtEnd { return nil }
-    if descriptor < 0 {
-      descriptor = open(path, O_RDONLY | O_CLOEXEC)
-      if descriptor < 0 { throw SystemError("open \(path)", code: errno) }
-    }
+  func read() throws(SystemError) -> [UInt8]? {
     var code: Int32 = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: 256 << 10) { room, initialized in
       var count = -1
@@ -135,7 +161,6 @@ private final class FileReader {
       initialized = max(0, count)
     }
     if code != 0 { throw SystemError("read \(path)", code: code) }
-    isAtEnd = bytes.isEmpty
-    return isAtEnd ? nil : bytes
+    return bytes.isEmpty ? nil : bytes
   }
 }

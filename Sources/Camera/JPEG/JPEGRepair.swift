@@ -6,8 +6,8 @@ import Glibc
 /// and padding at the end. What is whole is left as it is, byte for byte. Total and bounded: any bytes end in a picture's
 /// file or in an error; whether its compressed data decodes is for the decoder to say.
 ///
-/// Metadata (Exif, XMP, comments) is left out: it tells where, when and by which device a picture was taken, which nobody asked for. The
-/// orientation in it is kept aside.
+/// Metadata (Exif, XMP, makers' notes, thumbnails, comments) is left out: it tells where, when and by which device a picture was taken, which
+/// nobody asked for. Only segments that decoding needs are kept, whatever else there is; the orientation is kept aside.
 public struct JPEGRepair: Sendable, Equatable {
   /// The cleaned file.
   public let bytes: [UInt8]
@@ -165,22 +165,22 @@ public struct JPEGRepair: Sendable, Equatable {
       case 0xDA:
         try startOfScan(body)
         return
-      case 0xE0:
-        if begins(body, "AVI1") {
-          pieces.append(.made(StandardTables.jfif))
-          at = end
-          return
-        }
-      case 0xE1:
-        if begins(body, "Exif\0\0"), let found = Orientation.read(bytes, (body.lowerBound + 6)..<end) {
+      case 0xCC, 0xDB, 0xDD: break
+      case 0xE0 where begins(body, "AVI1"), 0xE0 where begins(body, "JFIF\0") && body.count != 14:
+        // A thumbnail in it may show more than the picture does.
+        pieces.append(.made(StandardTables.jfif))
+        at = end
+        return
+      case 0xE0 where begins(body, "JFIF\0"), 0xE2 where begins(body, "ICC_PROFILE\0"),
+        0xEE where begins(body, "Adobe"):
+        // What the colours depend on.
+        break
+      default:
+        if marker == 0xE1, begins(body, "Exif\0\0"), let found = Orientation.read(bytes, (body.lowerBound + 6)..<end) {
           orientation = found
         }
         at = end
         return
-      case 0xED, 0xFE:
-        at = end
-        return
-      default: break
       }
       keep(at..<end)
       at = end

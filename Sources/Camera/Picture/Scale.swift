@@ -2,7 +2,12 @@
 extension YUVPicture {
   /// The picture at a smaller size, each pixel the mean of the area it stands for. Larger sizes than its own are not made.
   func scaled(to target: Size) -> YUVPicture {
-    let wanted = Size(max(1, min(target.width, size.width)), max(1, min(target.height, size.height)))
+    resized(to: Size(min(target.width, size.width), min(target.height, size.height)))
+  }
+
+  /// The picture at any size: smaller as `scaled` makes it, larger with each pixel as often as is needed.
+  func resized(to target: Size) -> YUVPicture {
+    let wanted = Size(max(1, target.width), max(1, target.height))
     if wanted == size { return self }
     return .made(wanted, sampling) { rooms in
       for index in rooms.indices {
@@ -40,7 +45,7 @@ extension YUVPicture {
     }
   }
 
-  /// A colour plane at the resolution of 4:2:0, which is no higher than its own.
+  /// A colour plane at the resolution of 4:2:0.
   func reduceColour(_ index: Int, into room: UnsafeMutableBufferPointer<UInt8>, _ goal: Size) {
     Self.reduce(planes[index], planes[index].size, into: room, goal)
   }

@@ -188,17 +188,24 @@ final class V4L2Stream {
       initialized = count
     }
     let isMonotonic = buffer.flags & kCV4L2BufFlagTimestampMask == kCV4L2BufFlagTimestampMonotonic
-    let stamp =
-      UInt64(max(0, buffer.timestamp.tv_sec)) * 1_000_000_000 + UInt64(max(0, buffer.timestamp.tv_usec)) * 1000
     let now = Monotonic.nanoseconds()
-    // A stamp of the future, or of long ago, is another clock's.
-    let isCredible = isMonotonic && stamp > 0 && stamp <= now + 5_000_000 && stamp + 10_000_000_000 > now
+    let stamp = isMonotonic ? Self.credible(buffer.timestamp, now: now) : nil
     let least = format.pixels.leastBytes(width: format.size.width, height: format.size.height, stride: format.stride)
     sink(
       .frame(
         Frame(
-          format, bytes, atNs: isCredible ? stamp : now, sequence: buffer.sequence,
+          format, bytes, atNs: stamp ?? now, sequence: buffer.sequence,
           isMarkedDamaged: buffer.flags & kCV4L2BufFlagError != 0 || count < max(least ?? 0, Self.leastBytes))))
+  }
+
+  /// A driver's time in nanoseconds; nil when it can't be the monotonic clock's: one of the future or of long ago, or none at all.
+  static func credible(_ time: timeval, now: UInt64) -> UInt64? {
+    guard time.tv_sec >= 0, UInt64(time.tv_sec) <= now / 1_000_000_000 + 1, (0..<1_000_000).contains(time.tv_usec)
+    else {
+      return nil
+    }
+    let stamp = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_usec) * 1000
+    return stamp > 0 && stamp <= now + 5_000_000 && stamp + 10_000_000_000 > now ? stamp : nil
   }
 
   /// Stops streaming and gives the memory back.

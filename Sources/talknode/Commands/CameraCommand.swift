@@ -3,6 +3,7 @@ import Camera
 import CameraModule
 import Configuration
 import GatewayProtocol
+import Glibc
 import System
 
 /// Cameras for the person at this machine. They need no switch and no daemon: switches are for agents.
@@ -41,7 +42,8 @@ enum CameraCommand {
                 "id": .string(device.id), "name": .string(device.name), "kind": .string(device.kind),
                 "node": device.node.map(JSON.string), "default": .bool(device == preferred),
               ])
-            }), "denied": .strings(findings.denied), "needingLibcamera": .strings(findings.needingLibcamera),
+            }), "denied": .strings(findings.denied), "stuck": .strings(findings.stuck),
+          "needingLibcamera": .strings(findings.needingLibcamera),
         ])
       } else {
         terminal.print(
@@ -49,6 +51,7 @@ enum CameraCommand {
             [device == preferred ? "*" : " ", device.id, device.kind, device.name]
           })
         for node in findings.denied { terminal.note("\(node) may not be opened by this user.") }
+        for node in findings.stuck { terminal.note("\(node)'s driver does not answer.") }
         for node in findings.needingLibcamera { terminal.note("\(node) needs a program: [camera.source.NAME].") }
       }
       if findings.devices.isEmpty { throw Failure(findings.absence) }
@@ -125,15 +128,30 @@ enum CameraCommand {
 
   // MARK: What they share
 
+  /// Runs `body`, and closes the cameras after it. Ctrl-C cancels it first: no light may stay on, and no program of a camera's behind.
   private static func with(
-    _ settings: CameraSettings, _ body: (Cameras) async throws(Failure) -> ExitStatus
+    _ settings: CameraSettings, _ body: @escaping @Sendable (Cameras) async throws(Failure) -> ExitStatus
   ) async throws(Failure) -> ExitStatus {
     let loop = EventLoop(name: "io")
     defer { loop.stop() }
+    let signals: Signals
+    do { signals = try Signals([SIGINT, SIGTERM], loop: loop) } catch {
+      throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
+    }
+    await signals.start()
     let cameras = Cameras(settings: settings, loop: loop)
-    let result: Result<ExitStatus, Failure>
-    do throws(Failure) { result = .success(try await body(cameras)) } catch { result = .failure(error) }
+    let work = Task { () -> Result<ExitStatus, Failure> in
+      do throws(Failure) { return .success(try await body(cameras)) } catch { return .failure(error) }
+    }
+    let watch = Task {
+      for await _ in signals.stream { work.cancel() }
+    }
+    let result = await work.value
     await cameras.close()
+    await signals.stop()
+    await watch.value
+    // What was finished at the last moment is finished.
+    if work.isCancelled, case .failure = result { return .interrupted }
     return try result.get()
   }
 

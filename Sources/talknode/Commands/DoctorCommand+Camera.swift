@@ -16,6 +16,10 @@ extension DoctorCommand {
         let refusal = CameraList.notPermitted(node)
         findings.append(Finding(.problem, "camera", refusal.summary, remedy: refusal.remedy))
       }
+      for node in found.stuck {
+        let refusal = CameraList.stuck(node)
+        findings.append(Finding(.problem, "camera", refusal.summary, remedy: refusal.remedy))
+      }
       if let node = found.needingLibcamera.first, found.devices.isEmpty {
         findings.append(
           Finding(
