@@ -26,6 +26,8 @@ public final class Gathering {
   private static let remarkLimit = 24
   /// No device that counts steps is older.
   static let earliest: Int64 = 946_684_800_000
+  /// In milliseconds.
+  static let longestWorkout: Int64 = 14 * 86_400_000
   /// A night that touches a day may begin or end this long beside it.
   static let margin: Int64 = 36 * 3_600_000
 
@@ -94,11 +96,12 @@ public final class Gathering {
       if length > 8 * 86_400_000 { return leaveOut(.tooLong) }
     case .asleep, .awake, .night: if length > 36 * 3_600_000 { return leaveOut(.tooLong) }
     case .resting, .heartRate:
+      if length > 8 * 86_400_000 { return leaveOut(.tooLong) }
       if record.value == 0 || record.value == 255 || record.value == -1 { return leaveOut(.sentinel) }
       if record.value < 20 || record.value > 250 { return leaveOut(.absurdValue) }
     case .workout:
       if record.value < 0 { return leaveOut(.absurdValue) }
-      if length > 14 * 86_400_000 || record.value > 20_160 { return leaveOut(.tooLong) }
+      if length > Gathering.longestWorkout || record.value > 20_160 { return leaveOut(.tooLong) }
     }
     if records.count >= Gathering.limit { return leaveOut(.overflow) }
     records.append(record)

@@ -273,7 +273,8 @@ private struct Reader {
         value = Double(bitPattern: bits)
       }
       last = last &+ start
-      guard length >= 0, length < 1 << 42, (-(1 << 50)...(1 << 50)).contains(last), value.isFinite else { return false }
+      guard length >= 0, length < 1 << 42, (-(1 << 50)...(1 << 50)).contains(last), abs(value) <= 500_000
+      else { return false }
       evidence.records.append(
         HealthRecord(
           kind, source: UInt16(source), start: last, end: last + length, value: value, lane: UInt8(clamping: lane)))

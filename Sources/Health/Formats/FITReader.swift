@@ -81,14 +81,16 @@ private struct FITFile {
 
   private mutating func session(_ message: FITDecoder.Message) {
     guard let end = message.time, let start = message.time(2) else { return }
-    // Thousandths of a second; the timer stands still in pauses.
-    let elapsed = Double(message[7] ?? (end - start)) / 60_000
-    let minutes = message[8].map { Double($0) / 60_000 } ?? elapsed
+    // Thousandths of a second; the timer stands still in pauses. The file chooses how wide its numbers are, so these may be any.
+    let elapsed = message[7] ?? max(0, end - start)
+    let timer = message[8] ?? elapsed
+    let possible = 0...Gathering.longestWorkout
+    guard possible.contains(elapsed), possible.contains(timer) else { return gathering.leaveOut(.absurdValue) }
     // A cycle of a runner, a walker or a hiker is two steps.
     let isOnFoot = [1, 11, 17].contains(message[5] ?? -1)
     sessions.append(
       Session(
-        start: start, end: max(end, start + Int64(elapsed * 60_000)), minutes: minutes,
+        start: start, end: max(end, start + elapsed), minutes: Double(timer) / 60_000,
         steps: isOnFoot ? Double(message[10] ?? 0) * 2 : 0))
   }
 
