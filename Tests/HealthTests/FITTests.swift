@@ -72,6 +72,53 @@ struct FITText {
     }
   }
 
+  /// A day's count of steps, read at these times.
+  private func monitoring(_ readings: [(String, UInt64)], zoneHours: Int64? = nil) -> [UInt8] {
+    var text = FITText(type: 32)
+    if let zoneHours {
+      text.define(2, 103, [(253, 4, 0x86), (0, 4, 0x86)])
+      let time = at(readings[0].0)
+      text.message(2, [FITText.seconds(time), FITText.seconds(time + zoneHours * 3_600_000)])
+    }
+    text.define(1, 55, [(253, 4, 0x86), (5, 1, 0x00), (3, 4, 0x86)])
+    for (time, count) in readings { text.message(1, [FITText.seconds(at(time)), 6, count]) }
+    return text.file
+  }
+
+  private func steps(_ date: String, _ files: [UInt8]...) throws -> Int? {
+    let evidence = try files.map { try gather(FITReader(), "a.fit", $0, now: "2026-12-01 00:00") }
+    return DayReckoning(day(date), evidence).summary.stepCount
+  }
+
+  @Test(
+    "a count of steps is a day's on days on which the clocks change, in one file or in several, with their zone or without"
+  )
+  func clockChanges() throws {
+    for (date, before, after) in [("2026-10-25", 2, 1), ("2026-03-29", 1, 2)] as [(String, Int64, Int64)] {
+      let first: [(String, UInt64)] = [("\(date) 01:00", 400), ("\(date) 01:50", 1500)]
+      let second: [(String, UInt64)] = [("\(date) 07:00", 3000), ("\(date) 12:00", 6000), ("\(date) 22:00", 10_000)]
+      #expect(try steps(date, monitoring(first + second)) == 10_000)
+      #expect(try steps(date, monitoring(first), monitoring(second)) == 10_000)
+      #expect(
+        try steps(date, monitoring(first, zoneHours: before), monitoring(second, zoneHours: after)) == 10_000)
+      #expect(try steps(date, monitoring(second, zoneHours: after)) == 10_000)
+      #expect(try steps(CivilDate(date)!.adding(days: -1).description, monitoring(second, zoneHours: after)) == nil)
+    }
+  }
+
+  @Test("a count at midnight itself is the last one of the day before")
+  func countAtMidnight() throws {
+    let file = monitoring([("2026-05-01 20:00", 5000), ("2026-05-02 00:00", 6000), ("2026-05-02 08:00", 700)])
+    #expect(try steps("2026-05-01", file) == 6000 && steps("2026-05-02", file) == 700)
+  }
+
+  @Test("a device of another zone: the day's first reading is not all that it counted since its own midnight")
+  func traveller() throws {
+    let file = monitoring(
+      [("2026-05-01 14:00", 3000), ("2026-05-01 23:50", 9000), ("2026-05-02 00:10", 9010)], zoneHours: -4)
+    #expect(try steps("2026-05-01", file) == 9005 && steps("2026-05-02", file) == 5)
+  }
+
   @Test("all numbers of all messages may be of 64 bits and any value")
   func anyNumbers() throws {
     var random = SeededRandom()

@@ -73,6 +73,42 @@ import Testing
     #expect(evidence.sources.map(\.name) == ["a > b"])
   }
 
+  @Test("many comments that do not end are looked through once for an end, and one that ends later is still one")
+  func appleUnendedComments() throws {
+    func record(_ value: Int) -> String {
+      #"<Record type="HKQuantityTypeIdentifierStepCount" sourceName="W" startDate="2026-05-02 07:00:00 +0200" endDate="2026-05-02 07:10:00 +0200" value="\#(value)"/>"#
+    }
+    for mark in ["<!--", "<![CDATA["] {
+      let end = mark == "<!--" ? "-->" : "]]>"
+      // Far more than what is seen at once, in which no mark has an end.
+      let many = String(repeating: mark + " ", count: 400_000)
+      // In the other half of what is seen, an end is looked for again.
+      let text =
+        "<HealthData>" + record(1) + many + record(2) + String(repeating: " ", count: 300_000) + mark + record(3) + end
+        + record(4) + "</HealthData>"
+      let bytes = Array(text.utf8)
+      let input = CountedInput(bytes)
+      let gathering = Gathering(
+        span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"), zone: berlin)
+      try AppleHealthReader().read(
+        HealthInput(name: "export.xml", size: nil) { () throws(HealthError) in input }, into: gathering)
+      #expect(gathering.records.map(\.value) == [1, 2, 4], "\(mark)")
+      // Looked through for each mark anew, the window would move on by a mark each time.
+      #expect(input.reads < 100, "\(input.reads) reads")
+    }
+  }
+
+  /// Bytes, and how often they were asked for.
+  private final class CountedInput: ByteInput {
+    private let inner: MemoryInput
+    private(set) var reads = 0
+    init(_ bytes: [UInt8]) { inner = MemoryInput(bytes) }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(HealthError) -> Int {
+      reads += 1
+      return try inner.read(into: buffer)
+    }
+  }
+
   @Test("an element of a megabyte, and one on every edge of what is in memory, are no trouble")
   func appleEdges() throws {
     let record = { (minute: Int) in
@@ -330,6 +366,17 @@ import Testing
     #expect(cut.0.count > 2500 && cut.1.contains { $0.sentence.contains("ends") })
     let damaged = try objects(#"[{"a":1},{"a":tru},{"a":3}]"#)
     #expect(damaged.0 == [#"{"a":1}"#, #"{"a":3}"#] && damaged.1.count == 1)
+    // The same in an object, whose bad value may stand anywhere, and what follows it.
+    for text in [
+      #"{"h":"x","records":[{"a":1},{"a":tru},{"a":3}]}"#, #"{"n":nul,"h":"x","records":[{"a":1},{"a":3}]}"#,
+      #"{"h":"x","records":[{"a":1},{"a":3}],"n":nul}"#, #"{"h":"x","records":[{"a":1},{"a":3}] "n":1}"#,
+    ] {
+      let (found, remarks) = try objects(text + #"{"records":[{"b":1}]}"#)
+      #expect(found == [#"{"a":1}x"#, #"{"a":3}x"#, #"{"b":1}"#], "\(text)")
+      #expect(!remarks.isEmpty && remarks.allSatisfy { $0.kind == .damage }, "\(text): \(remarks)")
+    }
+    let nameless = try objects(#"{"a" tru}{"a":2}"#)
+    #expect(nameless.0 == [#"{"a":2}"#] && !nameless.1.isEmpty)
   }
 
   @Test("rows of CSV: quotes, semicolons, a mark of byte order, a last line without an end")

@@ -111,15 +111,22 @@ private struct FITFile {
     let source = gathering.index(of: HealthSource(deviceName, .wearable))
     workout(source)
     for (time, lane, steps) in counters {
-      // At midnight itself it is the last count of the day before.
-      let local = time + (offset ?? gathering.zone.offset(at: time.floorDivided(by: 1000)) * 1000)
-      let midnight = time - (local - 1 - (local - 1).floorDivided(by: 86_400_000) * 86_400_000) - 1
-      gathering.add(.counter, source, midnight, time, value: steps, lane: lane)
+      gathering.add(.counter, source, midnight(before: time), time, value: steps, lane: lane)
     }
     for (time, rate) in heartRates { gathering.add(.heartRate, source, time, time, value: rate) }
     for (time, rate) in resting { gathering.add(.resting, source, time, time, value: rate) }
     sleep(source)
     self = FITFile(gathering)
+  }
+
+  /// The device's last midnight. At midnight itself a count is the last one of the day before.
+  private func midnight(before time: Int64) -> Int64 {
+    let moment = (time - 1).floorDivided(by: 1000)
+    let ours = gathering.zone.offset(at: moment) * 1000
+    let offset = offset ?? ours
+    // By the zone's clocks they may have been changed since.
+    if offset == ours { return gathering.zone.start(of: gathering.zone.date(at: moment)) * 1000 }
+    return (time - 1 + offset).floorDivided(by: 86_400_000) * 86_400_000 - offset
   }
 
   private var deviceName: String {
