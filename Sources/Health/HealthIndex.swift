@@ -22,7 +22,7 @@ public struct HealthIndex: Sendable {
   let path: String
   private let zone: String
   private var entries: [String: Entry] = [:]
-  private var hasChanged = false
+  private(set) var hasChanged = false
 
   private static let magic: [UInt8] = Array("TalkNode health index 1\n".utf8)
   private static let limit = 64 << 20

@@ -119,6 +119,37 @@ struct FITText {
     #expect(try steps("2026-05-01", file) == 9005 && steps("2026-05-02", file) == 5)
   }
 
+  @Test("a small file of very many messages is held as far as there is room, and what is of other days not at all")
+  func manyMessages() throws {
+    func read(_ rate: UInt64, from date: String, limit: Int) throws -> FileEvidence {
+      var text = FITText(type: 32)
+      text.define(1, 55, [(253, 4, 0x86), (27, 1, 0x02), (5, 1, 0x00), (3, 4, 0x86)])
+      text.define(2, 211, [(253, 4, 0x86), (1, 1, 0x02)])
+      text.define(3, 275, [(253, 4, 0x86), (0, 1, 0x00)])
+      let start = FITText.seconds(at(date + " 10:00"))
+      for number in 0..<5000 as Range<UInt64> {
+        text.message(1, [start + number, rate, 6, number])
+        text.message(2, [start + number, rate])
+        text.message(3, [start + number, 2])
+      }
+      let last = FITText.seconds(at("2026-05-02 11:59"))
+      text.message(1, [last, rate, 6, 5000])
+      let budget = RecordBudget(limit)
+      let gathering = Gathering(
+        span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"), zone: berlin,
+        scratch: "/nowhere", budget: budget, isCancelled: { false })
+      try FITReader().read(HealthInput(name: "a.fit", bytes: text.file), into: gathering)
+      #expect(budget.left == limit - gathering.records.count)
+      return gathering.evidence(file: "a.fit", format: "FIT")
+    }
+    let full = try read(60, from: "2026-05-02", limit: 1000)
+    // The last level of sleep has no end.
+    #expect(full.records.count == 999)
+    #expect(full.remarks.contains { $0.sentence.hasSuffix("beyond what is kept of all files together.") })
+    let other = try read(60, from: "2025-05-02", limit: 1000)
+    #expect(other.records.count == 2 && other.remarks.isEmpty, "\(other.records.count) \(other.remarks)")
+  }
+
   @Test("all numbers of all messages may be of 64 bits and any value")
   func anyNumbers() throws {
     var random = SeededRandom()

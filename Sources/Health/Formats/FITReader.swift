@@ -45,6 +45,10 @@ private struct FITFile {
   private var resting: [(time: Int64, rate: Double)] = []
   private var stages: [(time: Int64, level: Int64)] = []
   private var sleepEnd: Int64?
+  /// In the lists above, which wait for the file's end: which device it is may stand there.
+  private var held = 0
+  /// Parts of one workout; no sport has more.
+  private static let sessionLimit = 1000
 
   init(_ gathering: Gathering) { self.gathering = gathering }
 
@@ -67,10 +71,20 @@ private struct FITFile {
       if let local = message.time(5), let time = message.time { offset = rounded(local - time) }
     case 55: monitoring(message)
     case 211:
-      if let time = message.time, let rate = message[1] ?? message[0] { resting.append((time, Double(rate))) }
-    case 275: if let time = message.time, let level = message[0] { stages.append((time, level)) }
+      if let time = message.time, let rate = message[1] ?? message[0], holds(time) {
+        resting.append((time, Double(rate)))
+      }
+    case 275:
+      if let time = message.time, let level = message[0], holds(time) { stages.append((time, level)) }
     default: break
     }
+  }
+
+  /// Whether something of then is to be kept until the end.
+  private mutating func holds(_ time: Int64) -> Bool {
+    guard gathering.hasRoom(at: time, beside: held) else { return false }
+    held += 1
+    return true
   }
 
   /// Zones lie quarters of an hour apart.
@@ -86,6 +100,7 @@ private struct FITFile {
     let timer = message[8] ?? elapsed
     let possible = 0...Gathering.longestWorkout
     guard possible.contains(elapsed), possible.contains(timer) else { return gathering.leaveOut(.absurdValue) }
+    if sessions.count >= FITFile.sessionLimit { return gathering.leaveOut(.overflow) }
     // A cycle of a runner, a walker or a hiker is two steps.
     let isOnFoot = [1, 11, 17].contains(message[5] ?? -1)
     sessions.append(
@@ -96,10 +111,10 @@ private struct FITFile {
 
   private mutating func monitoring(_ message: FITDecoder.Message) {
     guard let time = message.time else { return }
-    if let rate = message[27] { heartRates.append((time, Double(rate))) }
+    if let rate = message[27], holds(time) { heartRates.append((time, Double(rate))) }
     // Walking and running count steps since the device's midnight, each for itself; cycles of others are none.
     let activity = message[5] ?? message[24].map { $0 & 0x1F } ?? 0
-    if let cycles = message[3], activity == 6 || activity == 1 {
+    if let cycles = message[3], activity == 6 || activity == 1, holds(time) {
       counters.append((time, UInt8(activity), Double(cycles)))
     }
   }
