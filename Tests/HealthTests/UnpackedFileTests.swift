@@ -40,7 +40,8 @@ import Testing
         UnpackedFile.removeLeftOnes(in: place)
       }
     }
-    try input.withFile(folder: place, check: { () throws(HealthError) in }) { path, isOurs throws(HealthError) in
+    let check = { () throws(HealthError) in }
+    try input.withFile(folder: place, check: check) { path, isOurs throws(HealthError) in
       #expect(isOurs && (try? Files.read(path).count) == 1000)
     }
     #expect(chunks.withLock { $0 } == 11 && Files.list(place).isEmpty)
