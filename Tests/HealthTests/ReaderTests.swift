@@ -167,157 +167,6 @@ import Testing
     #expect(try told("locked.zip").values == [] && told("locked.zip").remarks.contains("encrypted"))
   }
 
-  @Test("a data base that its owner writes to meanwhile is read as it was, its journal included")
-  func liveDatabase() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge.db")
-    let script = """
-      import sqlite3, sys, time
-      c = sqlite3.connect(sys.argv[1], isolation_level=None)
-      c.execute('PRAGMA journal_mode=WAL'); c.execute('PRAGMA wal_autocheckpoint=0')
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:00") / 1000), 1, 33)')
-      c.execute('BEGIN IMMEDIATE'); c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:05") / 1000), 1, 44)')
-      print('ready', flush=True); sys.stdin.readline()
-      """
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script, path]
-    let (stdin, stdout) = (Pipe(), Pipe())
-    process.standardInput = stdin
-    process.standardOutput = stdout
-    try process.run()
-    _ = stdout.fileHandleForReading.availableData
-    let before = Set(Files.list(folder.path))
-    let evidence = try HealthFiles(paths: [path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    #expect(evidence.flatMap(\.records).map(\.value) == [33], "\(evidence)")
-    #expect(Set(Files.list(folder.path)) == before)
-    stdin.fileHandleForWriting.write(Data("\n".utf8))
-    process.waitUntilExit()
-  }
-
-  /// Runs a script of Python's to its end.
-  private func python(_ script: String, _ arguments: String...) throws {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script] + arguments
-    try process.run()
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0)
-  }
-
-  @Test("a data base that is locked for writing is not read past the lock: it would tell what may be taken back")
-  func lockedDatabase() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge.db")
-    let script = """
-      import sqlite3, sys
-      c = sqlite3.connect(sys.argv[1], isolation_level=None)
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      start = \(at("2026-05-02 07:00") / 1000)
-      c.execute('BEGIN')
-      c.executemany('INSERT INTO X_ACTIVITY_SAMPLE VALUES (?, 1, 1)', [(start + i,) for i in range(20000)])
-      c.execute('COMMIT')
-      # So little room that what is not committed lies in the file already.
-      c.execute('PRAGMA cache_size=2'); c.execute('BEGIN EXCLUSIVE'); c.execute('UPDATE X_ACTIVITY_SAMPLE SET STEPS = 900')
-      print('ready', flush=True); sys.stdin.readline()
-      c.execute('ROLLBACK')
-      """
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script, path]
-    let (stdin, stdout) = (Pipe(), Pipe())
-    process.standardInput = stdin
-    process.standardOutput = stdout
-    try process.run()
-    _ = stdout.fileHandleForReading.availableData
-    func read() throws -> [FileEvidence] {
-      try HealthFiles(paths: [path], zone: berlin).read(
-        span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    }
-    let locked = try read()
-    #expect(locked.flatMap(\.records).isEmpty, "\(locked)")
-    #expect(locked.flatMap(\.remarks).contains { $0.sentence.contains("is being written by another program") })
-    stdin.fileHandleForWriting.write(Data("\n".utf8))
-    process.waitUntilExit()
-    let after = try read()
-    #expect(after.flatMap(\.records).reduce(0) { $0 + $1.value } == 20_000 && after.flatMap(\.remarks).isEmpty)
-  }
-
-  @Test("a data base whose journal nobody can play back is read as it is, and says so")
-  func unreadJournal() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge.db")
-    // A writer that was killed in the middle: its journal tells what the file was before.
-    try python(
-      """
-      import os, sqlite3, sys
-      c = sqlite3.connect(sys.argv[1], isolation_level=None)
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      start = \(at("2026-05-02 07:00") / 1000)
-      c.execute('BEGIN')
-      c.executemany('INSERT INTO X_ACTIVITY_SAMPLE VALUES (?, 1, 1)', [(start + i,) for i in range(20000)])
-      c.execute('COMMIT')
-      c.execute('PRAGMA cache_size=2'); c.execute('BEGIN EXCLUSIVE'); c.execute('UPDATE X_ACTIVITY_SAMPLE SET STEPS = 900')
-      os._exit(0)
-      """, path)
-    #expect(Files.exists(path + "-journal"))
-    let evidence = try HealthFiles(paths: [path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    #expect(
-      evidence.flatMap(\.remarks).contains { $0.kind == .damage && $0.sentence.contains("Gadgetbridge.db-journal") },
-      "\(evidence.flatMap(\.remarks))")
-  }
-
-  @Test("times of a data base that are no numbers, or too large for any clock, are left out")
-  func absurdDatabaseTimes() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge.db")
-    // The file chooses what its columns are: text compares as text, so that a number of any length lies between two others.
-    try python(
-      """
-      import sqlite3, sys
-      c = sqlite3.connect(sys.argv[1])
-      start = \(at("2026-05-02 07:00") / 1000)
-      for name, column in ('STEPS', 'ACTIVITY'), ('STAGE', 'SLEEP_STAGE'), ('HEART_RATE', 'HEART_RATE_RESTING'):
-        for type in 'TEXT', 'BLOB', 'REAL', '':
-          table = f'X{type}_{column}_SAMPLE'
-          c.execute(f'CREATE TABLE {table} (TIMESTAMP {type}, DEVICE_ID INTEGER, {name} INTEGER)')
-          for time in start, str(start), str(start) + '0' * 12, str(start)[:5] + '9' * 40, 1e300, -1e300, 1 << 62, b'1777':
-            c.execute(f'INSERT INTO {table} VALUES (?, 1, 40)', (time,))
-      c.commit()
-      """, path)
-    let evidence = try HealthFiles(paths: [path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    let times = Set(evidence.flatMap(\.records).map(\.start))
-    #expect(times == [at("2026-05-02 07:00")], "\(evidence)")
-    #expect(evidence.flatMap(\.remarks).contains { $0.sentence.contains("times that can't be") })
-  }
-
-  @Test("a data base with a log that is at rest is read without a file beside it")
-  func restingDatabase() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge")
-    let script = """
-      import sqlite3, sys
-      c = sqlite3.connect(sys.argv[1])
-      c.execute('PRAGMA journal_mode=WAL')
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:00") / 1000), 1, 33)')
-      c.commit(); c.close()
-      """
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script, path]
-    try process.run()
-    process.waitUntilExit()
-    let evidence = try HealthFiles(paths: [folder.path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    #expect(evidence.flatMap(\.records).map(\.value) == [33], "\(evidence)")
-    #expect(Files.list(folder.path) == ["Gadgetbridge"])
-  }
-
   @Test("folders are searched to their depth, links in a circle and pipes do no harm, a file under two names is one")
   func folders() throws {
     let folder = TemporaryFolder()
@@ -377,6 +226,59 @@ import Testing
     }
     let nameless = try objects(#"{"a" tru}{"a":2}"#)
     #expect(nameless.0 == [#"{"a":2}"#] && !nameless.1.isEmpty)
+  }
+
+  @Test("damaged text is read the same however it comes in pieces")
+  func damagedInPieces() throws {
+    var random = SeededRandom()
+    let record = #"{"kind":"steps","start":"2026-05-02T07:00","end":"2026-05-02T08:00","value":7}"#
+    let json = Array(#"{"source":"a","n":[1,{"x":"]"}],"records":[\#(record),\#(record)],"m":null} \#(record)"#.utf8)
+    let tag =
+      #"<Record type="HKQuantityTypeIdentifierStepCount" startDate="2026-05-02 07:00:00 +0200" endDate="2026-05-02 07:10:00 +0200" value="1"/>"#
+    let xml = Array("<HealthData><!-- a -->\(tag)<!-- \(tag) --><![CDATA[\(tag)]]>\(tag)<!-- <![CDATA[ \(tag)".utf8)
+    let signs = Array(#"{}[]",:\<>!-tn "#.utf8)
+    for round in 0..<2000 {
+      let isJSON = round % 2 == 0
+      var bytes = isJSON ? json : xml
+      for _ in 0...random.below(3) {
+        let place = random.below(bytes.count)
+        switch random.below(3) {
+        case 0: bytes.remove(at: place)
+        case 1: bytes[place] = signs[random.below(signs.count)]
+        default: bytes.insert(signs[random.below(signs.count)], at: place)
+        }
+      }
+      func read(_ step: Int) throws -> FileEvidence {
+        let gathering = Gathering(
+          span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"), zone: berlin)
+        let reader: any HealthReader = isJSON ? PlainReader() : AppleHealthReader()
+        let input = HealthInput(name: isJSON ? "a.json" : "export.xml", size: nil) { () throws(HealthError) in
+          Pieces(bytes, step)
+        }
+        try reader.read(input, into: gathering)
+        return gathering.evidence(file: "a", format: reader.format)
+      }
+      let whole = try read(1 << 20)
+      let pieces = try read(1 + random.below(13))
+      #expect(whole == pieces, "seed \(random.seed), round \(round): \(String(decoding: bytes, as: UTF8.self))")
+    }
+  }
+
+  /// An input that gives few bytes at a time.
+  private final class Pieces: ByteInput {
+    private let bytes: [UInt8]
+    private let step: Int
+    private var at = 0
+    init(_ bytes: [UInt8], _ step: Int) {
+      self.bytes = bytes
+      self.step = step
+    }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(HealthError) -> Int {
+      let count = min(step, buffer.count, bytes.count - at)
+      bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[at..<(at + count)])) }
+      at += count
+      return count
+    }
   }
 
   @Test("rows of CSV: quotes, semicolons, a mark of byte order, a last line without an end")
