@@ -64,7 +64,8 @@ public struct DayReckoning: Sendable {
   }
 
   private func isOfUse(_ record: HealthRecord) -> Bool {
-    if record.isSleep { return true }
+    // The steps between two readings need both of them, and a device's midnight may not be ours.
+    if record.isSleep || record.kind == .counter { return true }
     if record.start >= window.end { return false }
     return record.kind == .resting || record.kind == .heartRate || record.kind == .workout
       ? record.start >= window.start : record.end > window.start || record.start >= window.start
@@ -122,24 +123,29 @@ public struct DayReckoning: Sendable {
 
   /// Counters since midnight as steps between two readings.
   private func counted() -> [UInt16: [Stretch]] {
-    struct Key: Hashable {
+    struct Counter: Hashable {
       let source: UInt16
       let lane: UInt8
-      let start: Int64
     }
-    var readings: [Key: [HealthRecord]] = [:]
+    var readings: [Counter: [HealthRecord]] = [:]
     for record in records where record.kind == .counter {
-      readings[Key(source: record.source, lane: record.lane, start: record.start), default: []].append(record)
+      readings[Counter(source: record.source, lane: record.lane), default: []].append(record)
     }
     var found: [UInt16: [Stretch]] = [:]
-    for (key, list) in readings {
-      var time = key.start
-      var value = 0.0
-      for reading in list.sorted(by: DayReckoning.isBefore) where reading.end > time {
+    for (counter, list) in readings {
+      var midnight = Int64.min / 2
+      var (time, value) = (midnight, 0.0)
+      for reading in list.sorted(by: { ($0.end, $0.start, $0.value) < ($1.end, $1.start, $1.value) }) {
+        // A device's day is one, though its midnight is told otherwise after its clocks were changed or it travelled.
+        if abs(reading.start - midnight) >= DayReckoning.counterDay {
+          midnight = reading.start
+          (time, value) = (max(midnight, time), 0)
+        }
+        if reading.end <= time { continue }
         // A counter that falls has begun again.
         let steps = reading.value >= value ? reading.value - value : reading.value
         if steps > 0, time < window.end {
-          found[key.source, default: []].append(
+          found[counter.source, default: []].append(
             Stretch(range: time..<max(time + 1, min(reading.end, window.now)), steps: steps))
         }
         time = reading.end
@@ -148,6 +154,9 @@ public struct DayReckoning: Sendable {
     }
     return found
   }
+
+  /// Midnights that lie less than this apart are one device's same midnight: the next one is at least this far, also where it went east.
+  private static let counterDay: Int64 = 12 * 3_600_000
 
   private mutating func leaveOutOfFamilies(_ bySource: inout [UInt16: [Stretch]]) {
     let families = Dictionary(grouping: bySource.keys.filter { !sources[Int($0)].family.isEmpty }) {
@@ -200,20 +209,33 @@ public struct DayReckoning: Sendable {
 
   private mutating func sleep() {
     let sleep = records.filter(\.isSleep)
-    var stages: [UInt16: Intervals] = [:]
-    for (source, list) in Dictionary(grouping: sleep.filter { $0.kind != .night }, by: \.source) {
-      stages[source] = Intervals(list.map { $0.start..<$0.end })
+    func stretches(_ kind: HealthRecord.Kind) -> [UInt16: Intervals] {
+      Dictionary(grouping: sleep.filter { $0.kind == kind }, by: \.source)
+        .mapValues { Intervals($0.map { $0.start..<$0.end }) }
     }
+    // Being awake for a while says nothing about what the rest of a night was.
+    let stages = stretches(.asleep)
+    let awake = stretches(.awake)
+    var nights: [UInt16: [Range<Int64>]] = [:]
     var asleep: [(source: UInt16, range: Range<Int64>)] = []
     var withoutStages = 0
     let day = window.start..<max(window.start, window.end)
     for record in sleep where record.kind != .awake {
       let range = record.start..<record.end
       if record.kind == .night {
-        if stages[record.source, default: Intervals()].overlap(range) > 0 { continue }
+        if stages[record.source]?.touches(range) ?? false { continue }
         if !range.clamped(to: day).isEmpty { withoutStages += 1 }
+        nights[record.source, default: []].append(range)
+      } else {
+        asleep.append((record.source, range.clamped(to: day)))
       }
-      asleep.append((record.source, range.clamped(to: day)))
+    }
+    for (source, ranges) in nights {
+      for night in Intervals(ranges).ranges {
+        for range in awake[source, default: Intervals()].gaps(in: night) {
+          asleep.append((source, range.clamped(to: day)))
+        }
+      }
     }
     let union = Intervals(asleep.map(\.range))
     if union.isEmpty { return }

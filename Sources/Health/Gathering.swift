@@ -2,7 +2,7 @@ import System
 
 /// Where a reader puts what it finds in one file. Keeps what touches a span of time, throws away what can't be true, and counts both.
 ///
-/// Used by one thread at a time. Bounded: beyond `limit` records the file is told to be too long and the rest is left out.
+/// Used by one thread at a time. Bounded: beyond what its budget has room for, the rest is left out and told to be.
 public final class Gathering {
   /// In milliseconds since 1970.
   public let span: Range<Int64>
@@ -19,13 +19,12 @@ public final class Gathering {
   public private(set) var records: [HealthRecord] = []
   private var remarks: [Remark] = []
   private var leftOut: [Reason: Int] = [:]
-  /// All records that were of use for any day.
-  public private(set) var seen = 0
-
-  public static let limit = 2_000_000
+  private let budget: RecordBudget
   private static let remarkLimit = 24
   /// No device that counts steps is older.
   static let earliest: Int64 = 946_684_800_000
+  /// In milliseconds.
+  static let longestWorkout: Int64 = 14 * 86_400_000
   /// A night that touches a day may begin or end this long beside it.
   static let margin: Int64 = 36 * 3_600_000
 
@@ -36,14 +35,24 @@ public final class Gathering {
     case sentinel = "without a heart rate (0, 255)"
     case tooLong = "lasting too long"
     case nested = "inside others, which repeat what stands on its own"
-    case overflow = "beyond what is kept of one file"
+    case overflow = "beyond what is kept of all files together"
   }
 
   /// - Parameter span: what is asked about; records some time beside it are kept too, as far as days need them.
-  public init(
+  public convenience init(
     span: Range<Int64>, now: Int64, zone: ZoneRules, scratch: String = "/var/tmp",
     isCancelled: @escaping () -> Bool = { false }
   ) {
+    self.init(
+      span: span, now: now, zone: zone, scratch: scratch, budget: RecordBudget(), isCancelled: isCancelled)
+  }
+
+  /// - Parameter budget: shared by all files of one reading.
+  init(
+    span: Range<Int64>, now: Int64, zone: ZoneRules, scratch: String, budget: RecordBudget,
+    isCancelled: @escaping () -> Bool
+  ) {
+    self.budget = budget
     self.scratch = scratch
     self.span = span
     self.now = now
@@ -73,12 +82,26 @@ public final class Gathering {
   func add(
     _ kind: HealthRecord.Kind, _ source: UInt16, _ start: Int64, _ end: Int64, value: Double = 0, lane: UInt8 = 0
   ) {
-    seen += 1
-    if end < kept.lowerBound || start >= kept.upperBound {
-      if start < Gathering.earliest || start > now + 86_400_000 { leaveOut(.absurdTime) }
-      return
+    if isNear(start, end) {
+      keep(HealthRecord(kind, source: source, start: start, end: end, value: value, lane: lane))
     }
-    keep(HealthRecord(kind, source: source, start: start, end: end, value: value, lane: lane))
+  }
+
+  /// Whether something of then is of use for what is asked about. What is of no time at all is counted.
+  @inline(__always)
+  private func isNear(_ start: Int64, _ end: Int64) -> Bool {
+    if end >= kept.lowerBound && start < kept.upperBound { return true }
+    if start < Gathering.earliest || start > now + 86_400_000 { leaveOut(.absurdTime) }
+    return false
+  }
+
+  /// For readers that have to hold something of a time themselves until a record can be made of it: whether it may become one, with
+  /// `held` others that they hold.
+  func hasRoom(at time: Int64, beside held: Int) -> Bool {
+    if !isNear(time, time) { return false }
+    if held < budget.left { return true }
+    leaveOut(.overflow)
+    return false
   }
 
   private func keep(_ record: HealthRecord) {
@@ -94,17 +117,21 @@ public final class Gathering {
       if length > 8 * 86_400_000 { return leaveOut(.tooLong) }
     case .asleep, .awake, .night: if length > 36 * 3_600_000 { return leaveOut(.tooLong) }
     case .resting, .heartRate:
+      if length > 8 * 86_400_000 { return leaveOut(.tooLong) }
       if record.value == 0 || record.value == 255 || record.value == -1 { return leaveOut(.sentinel) }
       if record.value < 20 || record.value > 250 { return leaveOut(.absurdValue) }
     case .workout:
       if record.value < 0 { return leaveOut(.absurdValue) }
-      if length > 14 * 86_400_000 || record.value > 20_160 { return leaveOut(.tooLong) }
+      if length > Gathering.longestWorkout || record.value > 20_160 { return leaveOut(.tooLong) }
     }
-    if records.count >= Gathering.limit { return leaveOut(.overflow) }
+    if !budget.take() { return leaveOut(.overflow) }
     records.append(record)
   }
 
   func leaveOut(_ reason: Reason, _ count: Int = 1) { leftOut[reason, default: 0] += count }
+
+  /// Whether records were left out that another time there may be room for.
+  var hasOverflowed: Bool { leftOut[.overflow] != nil }
 
   func remark(_ kind: Remark.Kind, _ sentence: String) {
     // What a file holds may be quoted in it: on one line.

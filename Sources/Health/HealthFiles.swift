@@ -10,14 +10,22 @@ public struct HealthFiles: Sendable {
   public let zone: ZoneRules
   /// The index's file; nil = none is kept.
   public let index: String?
-  /// A folder on disk with room for a data base that is unpacked from a zip.
+  /// A folder on disk with room for a data base that is unpacked from a zip; made when it is needed, for its owner alone.
   public let scratch: String
+  /// Whether the index may be kept: asked right before it is written, and once more after, for that takes its time.
+  private let mayKeep: @Sendable () -> Bool
+  /// How many records are kept of all files together.
+  var recordLimit = RecordBudget.whole
 
-  public init(paths: [String], zone: ZoneRules, index: String? = nil, scratch: String = "/var/tmp") {
+  public init(
+    paths: [String], zone: ZoneRules, index: String? = nil, scratch: String = "/var/tmp",
+    mayKeep: @escaping @Sendable () -> Bool = { true }
+  ) {
     self.paths = paths
     self.zone = zone
     self.index = index
     self.scratch = scratch
+    self.mayKeep = mayKeep
   }
 
   private static let depthLimit = 10
@@ -71,24 +79,34 @@ public struct HealthFiles: Sendable {
   public func read(
     span: Range<Int64>, now: Int64, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) throws(HealthError) -> [FileEvidence] {
+    UnpackedFile.removeLeftOnes(in: scratch)
     let (files, missing) = find()
     var book = index.map { HealthIndex(path: $0, zone: zone.identifier) }
     var evidence = missing.map {
       FileEvidence(file: $0, format: "none", remarks: [Remark(.damage, "It is not there.")])
     }
+    let budget = RecordBudget(recordLimit)
     var seen: Set<FileIdentity> = []
     for path in files {
       if isCancelled() { throw .cancelled }
-      let reading = Reading(files: self, path: path, span: span, now: now, isCancelled: isCancelled)
+      let reading = Reading(
+        files: self, path: path, span: span, now: now, budget: budget, isCancelled: isCancelled)
       // The same file under two names is one.
       if let identity = FileIdentity(path: path), !seen.insert(identity).inserted { continue }
       evidence += try reading.evidence(&book)
     }
     if var book {
       book.forget(except: Set(files))
-      book.write()
+      keep(book)
     }
     return evidence
+  }
+
+  /// The person may have switched it off while the files were read, or while this was written.
+  private func keep(_ book: HealthIndex) {
+    if !book.hasChanged || !mayKeep() { return }
+    book.write()
+    if !mayKeep() { unlink(book.path) }
   }
 }
 
@@ -98,6 +116,7 @@ private struct Reading {
   let path: String
   let span: Range<Int64>
   let now: Int64
+  let budget: RecordBudget
   let isCancelled: @Sendable () -> Bool
 
   /// What a file told, and how it may be remembered.
@@ -113,6 +132,7 @@ private struct Reading {
       var told = try told(file, remembers: index != nil)
       if !file.isUnchanged {
         // Somebody is copying a newer one over it: once more, with that one.
+        budget.giveBack(told.evidence.reduce(0) { $0 + $1.records.count })
         file = try OpenFile(path)
         told = try self.told(file, remembers: index != nil)
         if !file.isUnchanged {
@@ -140,6 +160,7 @@ private struct Reading {
     case .nothing?: return []
     case .evidence(let evidence, let since)?:
       guard since <= span.lowerBound - Gathering.margin else { return nil }
+      budget.take(evidence.reduce(0) { $0 + $1.records.count })
       return evidence.map {
         var evidence = $0
         evidence.isFromIndex = true
@@ -151,7 +172,10 @@ private struct Reading {
       input.ranges = BlockMap.ranges(blocks, touching: gathering.kept)
       let reader = AppleHealthReader()
       try reader.read(input, into: gathering)
-      if !file.isUnchanged { return nil }
+      if !file.isUnchanged {
+        budget.giveBack(gathering.records.count)
+        return nil
+      }
       var evidence = gathering.evidence(file: path, format: reader.format)
       evidence.isFromIndex = true
       return [evidence]
@@ -160,7 +184,8 @@ private struct Reading {
   }
 
   private func gathering(_ span: Range<Int64>) -> Gathering {
-    Gathering(span: span, now: now, zone: files.zone, scratch: files.scratch, isCancelled: isCancelled)
+    Gathering(
+      span: span, now: now, zone: files.zone, scratch: files.scratch, budget: budget, isCancelled: isCancelled)
   }
 
   // MARK: From the file
@@ -229,11 +254,15 @@ private struct Reading {
   ) throws(HealthError) -> (FileEvidence, isWhole: Bool) {
     let gathering = gathering(span)
     var isWhole = true
-    do throws(HealthError) { try reader.read(input, into: gathering) } catch {
+    do throws(HealthError) {
+      try reader.read(input, into: gathering)
+      // With fewer files beside it there may be room for all of it.
+      isWhole = !gathering.hasOverflowed
+    } catch {
       if error.code == .cancelled { throw error }
       gathering.remark(.damage, error.description)
       // A library that is missing today may be there tomorrow.
-      isWhole = error.code == .damaged
+      isWhole = error.code == .damaged && !gathering.hasOverflowed
     }
     return (gathering.evidence(file: name, format: reader.format), isWhole)
   }

@@ -22,7 +22,7 @@ public struct HealthIndex: Sendable {
   let path: String
   private let zone: String
   private var entries: [String: Entry] = [:]
-  private var hasChanged = false
+  private(set) var hasChanged = false
 
   private static let magic: [UInt8] = Array("TalkNode health index 1\n".utf8)
   private static let limit = 64 << 20
@@ -273,7 +273,8 @@ private struct Reader {
         value = Double(bitPattern: bits)
       }
       last = last &+ start
-      guard length >= 0, length < 1 << 42, (-(1 << 50)...(1 << 50)).contains(last), value.isFinite else { return false }
+      guard length >= 0, length < 1 << 42, (-(1 << 50)...(1 << 50)).contains(last), abs(value) <= 500_000
+      else { return false }
       evidence.records.append(
         HealthRecord(
           kind, source: UInt16(source), start: last, end: last + length, value: value, lane: UInt8(clamping: lane)))

@@ -35,18 +35,30 @@ struct Intervals: Sendable, Equatable {
 
   /// How much of a stretch lies in here.
   func overlap(_ stretch: Range<Int64>) -> Int64 {
-    var low = 0
-    var high = ranges.count
-    while low < high {
-      let middle = (low + high) / 2
-      if ranges[middle].upperBound <= stretch.lowerBound { low = middle + 1 } else { high = middle }
-    }
+    var low = first(after: stretch.lowerBound)
     var length: Int64 = 0
     while low < ranges.count, ranges[low].lowerBound < stretch.upperBound {
       length += min(ranges[low].upperBound, stretch.upperBound) - max(ranges[low].lowerBound, stretch.lowerBound)
       low += 1
     }
     return length
+  }
+
+  /// Whether some of a stretch lies in here.
+  func touches(_ stretch: Range<Int64>) -> Bool {
+    let index = first(after: stretch.lowerBound)
+    return index < ranges.count && ranges[index].lowerBound < stretch.upperBound
+  }
+
+  /// The index of the first one that ends later; all that there are when none does.
+  private func first(after time: Int64) -> Int {
+    var low = 0
+    var high = ranges.count
+    while low < high {
+      let middle = (low + high) / 2
+      if ranges[middle].upperBound <= time { low = middle + 1 } else { high = middle }
+    }
+    return low
   }
 }
 
@@ -55,7 +67,7 @@ extension Intervals {
   func gaps(in stretch: Range<Int64>) -> [Range<Int64>] {
     var gaps: [Range<Int64>] = []
     var at = stretch.lowerBound
-    for range in ranges where range.upperBound > stretch.lowerBound && range.lowerBound < stretch.upperBound {
+    for range in ranges[first(after: stretch.lowerBound)...].prefix(while: { $0.lowerBound < stretch.upperBound }) {
       if range.lowerBound > at { gaps.append(at..<range.lowerBound) }
       at = max(at, range.upperBound)
     }

@@ -11,6 +11,10 @@ public actor HealthDesk {
     public var zone: @Sendable () -> ZoneRules
     /// The index's file; nil = none is kept.
     public var index: String?
+    /// A folder of our own for what has to be unpacked to be read.
+    public var scratch: String
+    /// Whether the index may be kept still: the switch may be turned by another process meanwhile.
+    public var mayKeep: @Sendable () -> Bool
     /// Parts of the names of devices, the most believed first.
     public var priority: [String]
     public var estimatesResting: Bool
@@ -18,12 +22,15 @@ public actor HealthDesk {
     public var now: @Sendable () -> Int64
 
     public init(
-      paths: [String], zone: @escaping @Sendable () -> ZoneRules, index: String? = nil, priority: [String] = [],
-      estimatesResting: Bool = true, now: @escaping @Sendable () -> Int64 = { WallClock.milliseconds() }
+      paths: [String], zone: @escaping @Sendable () -> ZoneRules, index: String? = nil, scratch: String = "/var/tmp",
+      mayKeep: @escaping @Sendable () -> Bool = { true }, priority: [String] = [], estimatesResting: Bool = true,
+      now: @escaping @Sendable () -> Int64 = { WallClock.milliseconds() }
     ) {
       self.paths = paths
       self.zone = zone
       self.index = index
+      self.scratch = scratch
+      self.mayKeep = mayKeep
       self.priority = priority
       self.estimatesResting = estimatesResting
       self.now = now
@@ -73,10 +80,14 @@ public actor HealthDesk {
     return Days(days: windows.map { reckon($0, evidence) }, evidence: evidence)
   }
 
-  /// Ends what is being read, and removes the index.
+  /// Removes what a process that was killed has left unpacked. Reading does it too; a daemon is asked for nothing for long.
+  public nonisolated func tidy() { HealthFiles.removeUnpacked(in: options.scratch) }
+
+  /// Ends what is being read, and removes the index and whatever was left unpacked.
   public func forget() async {
     stop?.raise()
     await last?.value
+    tidy()
     guard let index = options.index else { return }
     do { try Files.removeTree(index) } catch {
       Log.error("The index of the health files could not be removed: \(error).")
@@ -90,7 +101,8 @@ public actor HealthDesk {
 
   /// Reads after whoever came before; ends early when the asker is cancelled.
   private func read(_ span: Range<Int64>, _ zone: ZoneRules, _ now: Int64) async throws(HealthError) -> [FileEvidence] {
-    let files = HealthFiles(paths: options.paths, zone: zone, index: options.index)
+    let files = HealthFiles(
+      paths: options.paths, zone: zone, index: options.index, scratch: options.scratch, mayKeep: options.mayKeep)
     let flag = Flag()
     let (results, result) = AsyncStream.makeStream(of: Result<[FileEvidence], HealthError>.self)
     let before = last

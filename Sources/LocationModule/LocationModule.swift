@@ -87,7 +87,13 @@ public struct LocationModule: CapabilityModule {
     do throws(LocationError) { located = try await locator.locate(request) } catch {
       throw CommandError(error.code.rawValue, error.summary, remedy: error.remedy)
     }
-    // The person may have switched it off while the receiver was waited for.
+    // While the receiver was waited for the person may have switched it off, or have gone.
+    switch mode {
+    case .off: throw Self.consent.refusal
+    case .whileUsing: try await checkUse()
+    case .always: break
+    }
+    // logind may take its time, too.
     if mode == .off { throw Self.consent.refusal }
     return .json(Self.json(told(located.fix)))
   }

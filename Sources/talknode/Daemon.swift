@@ -31,6 +31,8 @@ struct Daemon: Sendable {
   /// Answers the control socket and begins the link. Ready means that both have begun, not that the gateway has answered.
   func start() async {
     await signals.start()
+    // What a process that was killed had unpacked.
+    node.services.health.tidy()
     await control.start()
     await node.start()
     let sentence = await node.status().sentence

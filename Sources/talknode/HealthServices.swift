@@ -1,5 +1,6 @@
 import Configuration
 import HealthModule
+import NodeKit
 import System
 
 extension HealthDesk.Options {
@@ -12,7 +13,10 @@ extension HealthDesk.Options {
     self.init(
       paths: paths.isEmpty ? [environment.dataFolder + "/health"] : paths,
       zone: { Self.zone(name) ?? .machine(variable: variable) },
-      index: keepsIndex ? instance.healthIndex : nil, priority: settings.sourcesOrDefault,
+      index: keepsIndex ? instance.healthIndex : nil, scratch: instance.unpacked,
+      // From its file: another process may turn it.
+      mayKeep: { [path = instance.switches] in SwitchStore(path: path).isEnabled(HealthModule.consent) },
+      priority: settings.sourcesOrDefault,
       estimatesResting: settings.estimateRestingOrDefault)
   }
 

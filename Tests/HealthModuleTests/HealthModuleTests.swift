@@ -114,6 +114,45 @@ import Testing
     #expect(!Files.exists(folder("state/health.index")))
   }
 
+  @Test(
+    "switched off by another process while the files are read, no index is kept, nor one that is being written then")
+  func switchedOffMeanwhile() async throws {
+    try tell("steps,2026-05-02T07:00,2026-05-02T08:00,100,watch\n")
+    let (zone, now) = (zone, now)
+    for asked in 0...2 {
+      let answers = Lock(0)
+      let desk = HealthDesk(
+        .init(
+          paths: [folder("files")], zone: { zone }, index: folder("state/health.index"), scratch: folder("unpacked"),
+          mayKeep: {
+            answers.withLock { count in
+              count += 1
+              return count <= asked
+            }
+          }, now: { now }))
+      #expect(try await desk.today().summary.stepCount == 100)
+      #expect(Files.exists(folder("state/health.index")) == (asked == 2))
+    }
+  }
+
+  @Test("what a killed process left unpacked is removed by the next reading, at the start and when it is switched off")
+  func leftUnpacked() async throws {
+    let (zone, now) = (zone, now)
+    let desk = HealthDesk(
+      .init(paths: [folder("files")], zone: { zone }, scratch: folder("unpacked"), now: { now }))
+    let left = "unpacked/talknode-health-0123456789abcdef"
+    try folder.write(left, "what somebody recorded")
+    try folder.write("unpacked/other", "none of ours")
+    _ = try await desk.today()
+    #expect(Files.list(folder("unpacked")) == ["other"])
+    try folder.write(left, "what somebody recorded")
+    desk.tidy()
+    #expect(Files.list(folder("unpacked")) == ["other"])
+    try folder.write(left, "what somebody recorded")
+    await desk.forget()
+    #expect(Files.list(folder("unpacked")) == ["other"])
+  }
+
   @Test("many askers at once are all answered; one that goes away is not waited for")
   func concurrent() async throws {
     try tell((0..<2000).map { "steps,2026-05-02T07:00,2026-05-02T08:00,\($0 % 5 + 1),watch \($0 % 50)\n" }.joined())

@@ -102,6 +102,26 @@ import Testing
     #expect(early.summary.sleepMinutes == nil)
   }
 
+  @Test("a night of which only some time awake is known counts as asleep but for that")
+  func nightWithoutStages() {
+    let day = reckon("2026-05-02") { told in
+      told.add(.night, by: watch, "2026-05-01 22:00", "2026-05-02 07:00")
+      told.add(.awake, by: watch, "2026-05-01 23:50", "2026-05-02 00:30")
+      told.add(.awake, by: watch, "2026-05-02 03:00", "2026-05-02 03:20")
+      told.add(.awake, by: watch, "2026-05-02 06:50", "2026-05-02 07:30")
+      // What others say of it is their night.
+      told.add(.awake, by: phone, "2026-05-02 04:00", "2026-05-02 05:00")
+    }
+    #expect(day.summary.sleepMinutes == 420 - 30 - 20 - 10)
+    #expect(day.explanation.contains("Sleep: 1 night without stages counted as asleep."))
+    // Awake from end to end is no sleep.
+    let restless = reckon("2026-05-02") { told in
+      told.add(.night, by: watch, "2026-05-02 01:00", "2026-05-02 02:00")
+      told.add(.awake, by: watch, "2026-05-02 00:00", "2026-05-02 03:00")
+    }
+    #expect(restless.summary.sleepMinutes == nil)
+  }
+
   @Test("a resting heart rate is the mean to a tenth; without one, the calmest half hour tells, if the person wants it")
   func heart() {
     let measured = reckon("2026-05-02") { told in
@@ -149,6 +169,43 @@ import Testing
     #expect(day.explanation.contains { $0.contains("4000 inside workout files are left out") })
     let alone = reckon("2026-05-02") { $0.add(.workoutSteps, by: ring, "2026-05-02 08:00", "2026-05-02 09:00", 4000) }
     #expect(alone.summary.stepCount == 4000)
+  }
+
+  @Test(
+    "a device's day is one counter, though its midnight is told otherwise after its clocks were changed or it travelled"
+  )
+  func countersOfOneDay() {
+    func steps(_ date: String, _ starts: [String], _ values: [Double]) -> Int? {
+      reckon(date) { told in
+        for ((start, value), hour) in zip(zip(starts, values), ["03:30", "10:00", "20:00"]) {
+          told.add(.counter, by: watch, start, "\(date) \(hour)", value, lane: 6)
+        }
+      }.summary.stepCount
+    }
+    let counts = [1500.0, 6000, 10_000]
+    #expect(steps("2026-10-25", ["2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 01:00"], counts) == 10_000)
+    #expect(steps("2026-03-29", ["2026-03-29 00:00", "2026-03-28 23:00", "2026-03-28 23:00"], counts) == 10_000)
+    #expect(steps("2026-05-02", ["2026-05-02 00:00", "2026-05-01 18:00", "2026-05-01 18:00"], counts) == 10_000)
+    // Six hours to the east the next midnight is 18 hours after the last: another day, and its count begins at 0.
+    let east = reckon("2026-05-02") { told in
+      told.add(.counter, by: watch, "2026-05-01 06:00", "2026-05-01 20:00", 9000)
+      told.add(.counter, by: watch, "2026-05-02 00:00", "2026-05-02 12:00", 9500)
+    }
+    #expect(east.summary.stepCount == 9500)
+  }
+
+  @Test("where a device's midnight is not the zone's, the day has what came after the last reading before it")
+  func countersAcrossMidnight() {
+    let tell: (inout Told) -> Void = { told in
+      let midnight = "2026-05-01 06:00"
+      told.add(.counter, by: watch, midnight, "2026-05-01 14:00", 3000)
+      told.add(.counter, by: watch, midnight, "2026-05-01 23:50", 9000)
+      told.add(.counter, by: watch, midnight, "2026-05-02 00:10", 9010)
+      told.add(.counter, by: watch, midnight, "2026-05-02 06:00", 9500)
+      told.add(.counter, by: watch, "2026-05-02 06:00", "2026-05-02 12:00", 2000)
+    }
+    #expect(reckon("2026-05-01", tell).summary.stepCount == 9005)
+    #expect(reckon("2026-05-02", tell).summary.stepCount == 5 + 490 + 2000)
   }
 
   @Test("of a family's tellings only the best counts on a day")

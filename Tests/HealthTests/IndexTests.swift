@@ -81,6 +81,9 @@ import Testing
     try folder.write("files/day.csv", row + "1,Watch\n")
     let window = day("2026-05-02")
     let times = Lock(0)
+    var files = files
+    // Room for one telling of it: the first is no longer kept when the second is.
+    files.recordLimit = 1
     func read(changing limit: Int) throws -> [FileEvidence] {
       times.withLock { $0 = 0 }
       let folder = folder
@@ -103,6 +106,28 @@ import Testing
     // The next one reads it, for it was not remembered.
     #expect(try read(changing: 0).allSatisfy { !$0.isFromIndex })
     #expect(try read(changing: 0).contains { $0.isFromIndex })
+  }
+
+  @Test("records beyond what is kept of all files together are left out, which is told and not remembered")
+  func budget() throws {
+    for name in ["a", "b"] {
+      let rows = (10..<18).map { "steps,2026-05-02T\($0):00,2026-05-02T\($0):30,1,\(name)\n" }.joined()
+      try folder.write("files/\(name).csv", "kind,start,end,value,source\n" + rows)
+    }
+    let window = day("2026-05-02")
+    func read(_ limit: Int) throws -> [FileEvidence] {
+      var files = files
+      files.recordLimit = limit
+      return try files.read(span: window.start..<window.end, now: at("2026-06-01 12:00"))
+    }
+    let few = try read(10)
+    #expect(few.map(\.records.count) == [8, 2])
+    #expect(few[1].remarks.map(\.sentence) == ["Left out: 6 records beyond what is kept of all files together."])
+    // What the index tells takes its room, too.
+    let again = try read(10)
+    #expect(again.map(\.isFromIndex) == [true, false] && again.map(\.records.count) == [8, 2])
+    #expect(try read(1000).map(\.records.count) == [8, 8])
+    #expect(try read(1000).map(\.isFromIndex) == [true, true])
   }
 
   @Test("an archive's last two weeks are remembered; a day before them is read from it")

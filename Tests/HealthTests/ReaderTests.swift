@@ -73,6 +73,42 @@ import Testing
     #expect(evidence.sources.map(\.name) == ["a > b"])
   }
 
+  @Test("many comments that do not end are looked through once for an end, and one that ends later is still one")
+  func appleUnendedComments() throws {
+    func record(_ value: Int) -> String {
+      #"<Record type="HKQuantityTypeIdentifierStepCount" sourceName="W" startDate="2026-05-02 07:00:00 +0200" endDate="2026-05-02 07:10:00 +0200" value="\#(value)"/>"#
+    }
+    for mark in ["<!--", "<![CDATA["] {
+      let end = mark == "<!--" ? "-->" : "]]>"
+      // Far more than what is seen at once, in which no mark has an end.
+      let many = String(repeating: mark + " ", count: 400_000)
+      // In the other half of what is seen, an end is looked for again.
+      let text =
+        "<HealthData>" + record(1) + many + record(2) + String(repeating: " ", count: 300_000) + mark + record(3) + end
+        + record(4) + "</HealthData>"
+      let bytes = Array(text.utf8)
+      let input = CountedInput(bytes)
+      let gathering = Gathering(
+        span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"), zone: berlin)
+      try AppleHealthReader().read(
+        HealthInput(name: "export.xml", size: nil) { () throws(HealthError) in input }, into: gathering)
+      #expect(gathering.records.map(\.value) == [1, 2, 4], "\(mark)")
+      // Looked through for each mark anew, the window would move on by a mark each time.
+      #expect(input.reads < 100, "\(input.reads) reads")
+    }
+  }
+
+  /// Bytes, and how often they were asked for.
+  private final class CountedInput: ByteInput {
+    private let inner: MemoryInput
+    private(set) var reads = 0
+    init(_ bytes: [UInt8]) { inner = MemoryInput(bytes) }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(HealthError) -> Int {
+      reads += 1
+      return try inner.read(into: buffer)
+    }
+  }
+
   @Test("an element of a megabyte, and one on every edge of what is in memory, are no trouble")
   func appleEdges() throws {
     let record = { (minute: Int) in
@@ -131,59 +167,6 @@ import Testing
     #expect(try told("locked.zip").values == [] && told("locked.zip").remarks.contains("encrypted"))
   }
 
-  @Test("a data base that its owner writes to meanwhile is read as it was, its journal included")
-  func liveDatabase() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge.db")
-    let script = """
-      import sqlite3, sys, time
-      c = sqlite3.connect(sys.argv[1], isolation_level=None)
-      c.execute('PRAGMA journal_mode=WAL'); c.execute('PRAGMA wal_autocheckpoint=0')
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:00") / 1000), 1, 33)')
-      c.execute('BEGIN IMMEDIATE'); c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:05") / 1000), 1, 44)')
-      print('ready', flush=True); sys.stdin.readline()
-      """
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script, path]
-    let (stdin, stdout) = (Pipe(), Pipe())
-    process.standardInput = stdin
-    process.standardOutput = stdout
-    try process.run()
-    _ = stdout.fileHandleForReading.availableData
-    let before = Set(Files.list(folder.path))
-    let evidence = try HealthFiles(paths: [path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    #expect(evidence.flatMap(\.records).map(\.value) == [33], "\(evidence)")
-    #expect(Set(Files.list(folder.path)) == before)
-    stdin.fileHandleForWriting.write(Data("\n".utf8))
-    process.waitUntilExit()
-  }
-
-  @Test("a data base with a log that is at rest is read without a file beside it")
-  func restingDatabase() throws {
-    let folder = TemporaryFolder()
-    let path = folder("Gadgetbridge")
-    let script = """
-      import sqlite3, sys
-      c = sqlite3.connect(sys.argv[1])
-      c.execute('PRAGMA journal_mode=WAL')
-      c.execute('CREATE TABLE X_ACTIVITY_SAMPLE (TIMESTAMP INTEGER, DEVICE_ID INTEGER, STEPS INTEGER, PRIMARY KEY (TIMESTAMP, DEVICE_ID))')
-      c.execute('INSERT INTO X_ACTIVITY_SAMPLE VALUES (\(at("2026-05-02 07:00") / 1000), 1, 33)')
-      c.commit(); c.close()
-      """
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["python3", "-c", script, path]
-    try process.run()
-    process.waitUntilExit()
-    let evidence = try HealthFiles(paths: [folder.path], zone: berlin).read(
-      span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"))
-    #expect(evidence.flatMap(\.records).map(\.value) == [33], "\(evidence)")
-    #expect(Files.list(folder.path) == ["Gadgetbridge"])
-  }
-
   @Test("folders are searched to their depth, links in a circle and pipes do no harm, a file under two names is one")
   func folders() throws {
     let folder = TemporaryFolder()
@@ -232,6 +215,70 @@ import Testing
     #expect(cut.0.count > 2500 && cut.1.contains { $0.sentence.contains("ends") })
     let damaged = try objects(#"[{"a":1},{"a":tru},{"a":3}]"#)
     #expect(damaged.0 == [#"{"a":1}"#, #"{"a":3}"#] && damaged.1.count == 1)
+    // The same in an object, whose bad value may stand anywhere, and what follows it.
+    for text in [
+      #"{"h":"x","records":[{"a":1},{"a":tru},{"a":3}]}"#, #"{"n":nul,"h":"x","records":[{"a":1},{"a":3}]}"#,
+      #"{"h":"x","records":[{"a":1},{"a":3}],"n":nul}"#, #"{"h":"x","records":[{"a":1},{"a":3}] "n":1}"#,
+    ] {
+      let (found, remarks) = try objects(text + #"{"records":[{"b":1}]}"#)
+      #expect(found == [#"{"a":1}x"#, #"{"a":3}x"#, #"{"b":1}"#], "\(text)")
+      #expect(!remarks.isEmpty && remarks.allSatisfy { $0.kind == .damage }, "\(text): \(remarks)")
+    }
+    let nameless = try objects(#"{"a" tru}{"a":2}"#)
+    #expect(nameless.0 == [#"{"a":2}"#] && !nameless.1.isEmpty)
+  }
+
+  @Test("damaged text is read the same however it comes in pieces")
+  func damagedInPieces() throws {
+    var random = SeededRandom()
+    let record = #"{"kind":"steps","start":"2026-05-02T07:00","end":"2026-05-02T08:00","value":7}"#
+    let json = Array(#"{"source":"a","n":[1,{"x":"]"}],"records":[\#(record),\#(record)],"m":null} \#(record)"#.utf8)
+    let tag =
+      #"<Record type="HKQuantityTypeIdentifierStepCount" startDate="2026-05-02 07:00:00 +0200" endDate="2026-05-02 07:10:00 +0200" value="1"/>"#
+    let xml = Array("<HealthData><!-- a -->\(tag)<!-- \(tag) --><![CDATA[\(tag)]]>\(tag)<!-- <![CDATA[ \(tag)".utf8)
+    let signs = Array(#"{}[]",:\<>!-tn "#.utf8)
+    for round in 0..<2000 {
+      let isJSON = round % 2 == 0
+      var bytes = isJSON ? json : xml
+      for _ in 0...random.below(3) {
+        let place = random.below(bytes.count)
+        switch random.below(3) {
+        case 0: bytes.remove(at: place)
+        case 1: bytes[place] = signs[random.below(signs.count)]
+        default: bytes.insert(signs[random.below(signs.count)], at: place)
+        }
+      }
+      func read(_ step: Int) throws -> FileEvidence {
+        let gathering = Gathering(
+          span: at("2026-05-02 00:00")..<at("2026-05-03 00:00"), now: at("2026-06-01 00:00"), zone: berlin)
+        let reader: any HealthReader = isJSON ? PlainReader() : AppleHealthReader()
+        let input = HealthInput(name: isJSON ? "a.json" : "export.xml", size: nil) { () throws(HealthError) in
+          Pieces(bytes, step)
+        }
+        try reader.read(input, into: gathering)
+        return gathering.evidence(file: "a", format: reader.format)
+      }
+      let whole = try read(1 << 20)
+      let pieces = try read(1 + random.below(13))
+      #expect(whole == pieces, "seed \(random.seed), round \(round): \(String(decoding: bytes, as: UTF8.self))")
+    }
+  }
+
+  /// An input that gives few bytes at a time.
+  private final class Pieces: ByteInput {
+    private let bytes: [UInt8]
+    private let step: Int
+    private var at = 0
+    init(_ bytes: [UInt8], _ step: Int) {
+      self.bytes = bytes
+      self.step = step
+    }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(HealthError) -> Int {
+      let count = min(step, buffer.count, bytes.count - at)
+      bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[at..<(at + count)])) }
+      at += count
+      return count
+    }
   }
 
   @Test("rows of CSV: quotes, semicolons, a mark of byte order, a last line without an end")

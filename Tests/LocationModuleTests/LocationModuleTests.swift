@@ -19,10 +19,13 @@ final class LoginServer: Sendable {
   }
   let sessions: Lock<[Session]>
   private let seats: Int
+  /// Runs when the sessions have been asked for and told.
+  private let hasTold: @Sendable (LoginServer) -> Void
 
-  init(_ sessions: [Session], seats: Int = 1) {
+  init(_ sessions: [Session], seats: Int = 1, hasTold: @escaping @Sendable (LoginServer) -> Void = { _ in }) {
     self.sessions = Lock(sessions)
     self.seats = seats
+    self.hasTold = hasTold
   }
 
   func serve(_ bus: PrivateBus) async throws -> Bus {
@@ -52,6 +55,7 @@ final class LoginServer: Sendable {
           throw DBusError("org.freedesktop.DBus.Error.UnknownObject", call.path)
         }
         let session = sessions[index]
+        defer { hasTold(self) }
         return [
           .options([
             "Active": .bool(session.isActive), "LockedHint": .bool(session.isLocked), "Remote": .bool(session.isRemote),
@@ -74,13 +78,18 @@ struct ModuleBed {
   let module: LocationModule
   let locator: Locator
 
-  init(_ bus: PrivateBus, roundTo meters: Double = 0, on names: [String] = ["location", "location.always"]) throws {
+  init(
+    _ bus: PrivateBus, roundTo meters: Double = 0, on names: [String] = ["location", "location.always"],
+    choice: ProviderChoice = .only(.fixed)
+  ) throws {
     self.bus = bus
     switches = SwitchStore(path: folder("switches.json"))
     for name in names { try switches.set(name, enabled: true) }
     let shared = SharedBus(bus.address, loop: bus.loop)
     var options = LocationOptions()
-    options.choice = .only(.fixed)
+    options.choice = choice
+    // Nobody listens there.
+    options.gpsd.port = 1
     options.fixed = FixedPosition(latitude: 52.37, longitude: 4.895, accuracyMeters: 20, altitudeMeters: 3)
     locator = Locator(options: options, systemBus: shared)
     module = LocationModule(
@@ -192,6 +201,41 @@ struct ModuleBed {
       login.sessions.withLock { $0 = [] }
       #expect(await bed.refusal() == nil && bed.module.mode == .always)
       await service.close()
+    }
+  }
+
+  @Test("a machine that is locked while its place is waited for does not tell it")
+  func lockedMeanwhile() async throws {
+    try await PrivateBus.with { bus in
+      let bed = try ModuleBed(bus, on: ["location"])
+      let login = LoginServer([LoginServer.Session()]) { server in
+        server.sessions.withLock { $0[0].isLocked = true }
+      }
+      let service = try await login.serve(bus)
+      #expect(await bed.refusal()?.code == "LOCATION_BACKGROUND_UNAVAILABLE")
+      await service.close()
+    }
+  }
+
+  @Test("a switch that is turned off while the place is waited for holds for it", arguments: [false, true])
+  func turnedOffMeanwhile(altogether: Bool) async throws {
+    try await PrivateBus.with { bus in
+      let bed = try ModuleBed(bus, choice: .auto)
+      // Asked before the fixed position is: the person turns the switch while it is.
+      let geoclue = try await bus.connect()
+      let switches = bed.switches
+      _ = try await geoclue.export("/org/freedesktop/GeoClue2", subtree: true) { _ throws(DBusError) in
+        try? switches.set(altogether ? "location" : "location.always", enabled: false)
+        throw DBusError("org.freedesktop.DBus.Error.AccessDenied", "not today")
+      }
+      try await geoclue.requestName("org.freedesktop.GeoClue2")
+      let login = try await LoginServer([LoginServer.Session(isLocked: true)]).serve(bus)
+      #expect(bed.module.mode == .always)
+      let refusal = await bed.refusal()
+      #expect(refusal?.code == (altogether ? "LOCATION_DISABLED" : "LOCATION_BACKGROUND_UNAVAILABLE"))
+      #expect(bed.module.mode == (altogether ? .off : .whileUsing))
+      await login.close()
+      await geoclue.close()
     }
   }
 

@@ -80,28 +80,19 @@ public final class HealthInput {
   }
 
   /// Runs `body` with a path at which a C library can open the whole file. What is no file on disk is written to one in `folder`, of which
-  /// `body` is told that it is ours; its name goes as soon as it is open, so that nothing stays behind.
+  /// `body` is told that it is ours; it has a name only until `body` has opened it, so that nothing stays behind.
   func withFile(
     folder: String, check: () throws(HealthError) -> Void, _ body: (String, _ isOurs: Bool) throws(HealthError) -> Void
   ) throws(HealthError) {
     if let path { return try body(path, false) }
-    var template = Array("\(folder)/talknode-health-XXXXXX".utf8CString)
-    let descriptor = mkstemp(&template)
-    if descriptor < 0 {
-      throw HealthError(
-        .unreadable, "There is no place to unpack it in \(folder): \(String(cString: strerror(errno))).")
-    }
-    let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    defer {
-      unlink(path)
-      close(descriptor)
-    }
+    let unpacked = try UnpackedFile(in: folder)
     var failure: HealthError?
-    do throws(HealthError) { try unpack(to: descriptor, check: check) } catch {
+    do throws(HealthError) { try unpack(to: unpacked.descriptor, check: check) } catch {
       if error.code != .damaged { throw error }
       // What is there of it may still be read.
       failure = error
     }
+    let path = try unpacked.named()
     do throws(HealthError) { try body(path, true) } catch { throw failure ?? error }
     if let failure { throw failure }
   }

@@ -37,7 +37,13 @@ struct JSONElements {
   private func root(_ list: String, _ body: (JSON, [String: JSON]) -> Void) throws(HealthError) {
     switch try extent() {
     case .whole(let length):
-      guard let value = parse(length), let members = value.object else { return }
+      let end = input.position + Int64(length)
+      guard let value = parse(length, skipsDamage: false), let members = value.object else {
+        // One bad value in it: what stands around it can be had.
+        try self.members(list, until: end, body)
+        _ = try input.skipFar(max(0, end - input.position))
+        return
+      }
       if let elements = members[list]?.array {
         var header = members
         header[list] = nil
@@ -46,12 +52,14 @@ struct JSONElements {
         body(value, [:])
       }
     // Cut short, or very long: of one long list most can be had.
-    case .ended, .tooLong: try members(list, body)
+    case .ended, .tooLong: try members(list, until: nil, body)
     }
   }
 
-  /// Walks the members of an object that is too long to be taken whole.
-  private func members(_ list: String, _ body: (JSON, [String: JSON]) -> Void) throws(HealthError) {
+  /// Walks the members of an object that can't be taken whole: to its end, where that is known.
+  private func members(
+    _ list: String, until end: Int64?, _ body: (JSON, [String: JSON]) -> Void
+  ) throws(HealthError) {
     input.skip(1)
     var header: [String: JSON] = [:]
     while let byte = try nextByte() {
@@ -63,7 +71,7 @@ struct JSONElements {
       guard byte == 0x22, let length = try stringLength(), let key = parse(length)?.string, try nextByte() == 0x3A
       else {
         remark(.damage, "At byte \(input.position) a member's name is missing; what comes before was read.")
-        input.skip(input.available)
+        if end == nil { input.skip(input.available) }
         return
       }
       input.skip(1)
@@ -199,13 +207,15 @@ struct JSONElements {
     return false
   }
 
-  /// Takes so many bytes as a value; nil, with a remark, when they are none.
-  private func parse(_ length: Int) -> JSON? {
+  /// Takes so many bytes as a value; nil, with a remark, when they are none. Those are stepped over too if `skipsDamage`.
+  private func parse(_ length: Int, skipsDamage: Bool = true) -> JSON? {
     let length = min(length, input.available)
-    defer { input.skip(length) }
     do throws(JSONError) {
-      return try JSON(parsing: UnsafeRawBufferPointer(start: input.current, count: length))
+      let value = try JSON(parsing: UnsafeRawBufferPointer(start: input.current, count: length))
+      input.skip(length)
+      return value
     } catch {
+      defer { if skipsDamage { input.skip(length) } }
       remark(.damage, "At byte \(input.position + Int64(error.offset)) there is no JSON: \(error.problem).")
       return nil
     }

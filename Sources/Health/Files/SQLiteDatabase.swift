@@ -32,6 +32,8 @@ final class SQLiteDatabase {
   private var handle: OpaquePointer?
   private let check: () throws(HealthError) -> Void
   private var cancelled: HealthError?
+  /// The end of the name of a journal that could not be read with it: what stands in there is missing, or half of it is there.
+  private(set) var unreadJournal: String?
 
   /// - Parameters:
   ///   - isOurs: it is a copy of our own, whose name is removed as soon as it is open. Otherwise another program may be writing it (a phone
@@ -43,13 +45,16 @@ final class SQLiteDatabase {
     if !isOurs, !SQLiteDatabase.isAtRest(path) {
       do throws(HealthError) {
         try open(path, "mode=ro")
-        // The file is first looked at here. Without the right to write beside a journal there is no reading it, but as it is.
+        // The file is first looked at here.
         try each("SELECT count(*) FROM sqlite_schema") { _ in }
         return
       } catch {
-        if error.code == .cancelled { throw error }
+        // Without the right to write beside a journal there is no reading it but as it is. Any other refusal holds: read past the lock of
+        // whoever writes it, there would be what that one may yet take back.
+        guard let code, [SQLITE_CANTOPEN, SQLITE_READONLY].contains(code) else { throw error }
         close()
       }
+      unreadJournal = ["-journal", "-wal"].first { FileIdentity(path: path + $0)?.size ?? 0 > 0 }
     }
     try open(path, "mode=ro&immutable=1")
     if isOurs { unlink(path) }
@@ -100,10 +105,14 @@ final class SQLiteDatabase {
       }, Unmanaged.passUnretained(self).toOpaque())
   }
 
+  /// SQLite's code for what failed last; nil when it was called off.
+  private var code: Int32?
+
   private func failure(_ what: String) -> HealthError {
     if let cancelled { return cancelled }
     let code = handle.map { functions.sqlite3_extended_errcode($0) & 0xFF } ?? SQLITE_NOMEM
     let words = handle.flatMap { functions.sqlite3_errmsg($0) }.map { String(cString: $0) } ?? "out of memory"
+    self.code = code
     switch code {
     case SQLITE_BUSY, SQLITE_LOCKED:
       return HealthError(
@@ -173,5 +182,23 @@ final class SQLiteDatabase {
   }
   private static func literal(_ text: String) -> String {
     "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+  }
+}
+
+extension HealthInput {
+  /// Opens it as a data base. One that could not be read with its journal says so.
+  func withDatabase(
+    _ gathering: Gathering, _ body: (SQLiteDatabase) throws(HealthError) -> Void
+  ) throws(HealthError) {
+    try withFile(folder: gathering.scratch, check: gathering.check) { path, isOurs throws(HealthError) in
+      let database = try SQLiteDatabase(path, isOurs: isOurs, check: gathering.check)
+      if let ending = database.unreadJournal {
+        gathering.remark(
+          .damage,
+          "Its journal (\(name.split(separator: "/").last ?? "")\(ending)) can't be read from here: what was written last is missing or incomplete."
+        )
+      }
+      try body(database)
+    }
   }
 }

@@ -11,6 +11,12 @@ final class XMLScanner {
   /// The first place at which a tag was broken.
   private(set) var broken: Int64?
 
+  /// Of comments and of CDATA: what is known to have no end, so that not each of many is looked through for one.
+  private var unended = (comment: Unended(), data: Unended())
+
+  /// One that begins before `until` has no end as far as one may lie.
+  private struct Unended { var until = Int64.min }
+
   init(_ input: BufferedInput) { self.input = input }
 
   var tagEnd: Int64 { tagPosition + Int64(tag.count) }
@@ -55,6 +61,11 @@ final class XMLScanner {
     } else {
       return false
     }
+    let known = mark == 0x2D ? unended.comment : unended.data
+    if input.position < known.until {
+      input.skip(4)
+      return true
+    }
     var index = 6
     while true {
       let bytes = input.current
@@ -69,8 +80,11 @@ final class XMLScanner {
       }
       index = max(index, count)
       if try !input.more() {
-        // Not ended as far as can be seen: what follows is worth more than what such a mark means.
+        // Not ended as far as can be seen: what follows is worth more than what such a mark means. The next one that begins in this half
+        // of what is seen has its end at the earliest in a half that is not: too far to be one.
         noteBroken(input.position)
+        let until = input.hasEnded ? Int64.max : input.position + Int64(input.capacity / 2)
+        if mark == 0x2D { unended.comment.until = until } else { unended.data.until = until }
         input.skip(4)
         return true
       }

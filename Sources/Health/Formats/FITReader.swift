@@ -45,6 +45,10 @@ private struct FITFile {
   private var resting: [(time: Int64, rate: Double)] = []
   private var stages: [(time: Int64, level: Int64)] = []
   private var sleepEnd: Int64?
+  /// In the lists above, which wait for the file's end: which device it is may stand there.
+  private var held = 0
+  /// Parts of one workout; no sport has more.
+  private static let sessionLimit = 1000
 
   init(_ gathering: Gathering) { self.gathering = gathering }
 
@@ -67,10 +71,20 @@ private struct FITFile {
       if let local = message.time(5), let time = message.time { offset = rounded(local - time) }
     case 55: monitoring(message)
     case 211:
-      if let time = message.time, let rate = message[1] ?? message[0] { resting.append((time, Double(rate))) }
-    case 275: if let time = message.time, let level = message[0] { stages.append((time, level)) }
+      if let time = message.time, let rate = message[1] ?? message[0], holds(time) {
+        resting.append((time, Double(rate)))
+      }
+    case 275:
+      if let time = message.time, let level = message[0], holds(time) { stages.append((time, level)) }
     default: break
     }
+  }
+
+  /// Whether something of then is to be kept until the end.
+  private mutating func holds(_ time: Int64) -> Bool {
+    guard gathering.hasRoom(at: time, beside: held) else { return false }
+    held += 1
+    return true
   }
 
   /// Zones lie quarters of an hour apart.
@@ -81,23 +95,26 @@ private struct FITFile {
 
   private mutating func session(_ message: FITDecoder.Message) {
     guard let end = message.time, let start = message.time(2) else { return }
-    // Thousandths of a second; the timer stands still in pauses.
-    let elapsed = Double(message[7] ?? (end - start)) / 60_000
-    let minutes = message[8].map { Double($0) / 60_000 } ?? elapsed
+    // Thousandths of a second; the timer stands still in pauses. The file chooses how wide its numbers are, so these may be any.
+    let elapsed = message[7] ?? max(0, end - start)
+    let timer = message[8] ?? elapsed
+    let possible = 0...Gathering.longestWorkout
+    guard possible.contains(elapsed), possible.contains(timer) else { return gathering.leaveOut(.absurdValue) }
+    if sessions.count >= FITFile.sessionLimit { return gathering.leaveOut(.overflow) }
     // A cycle of a runner, a walker or a hiker is two steps.
     let isOnFoot = [1, 11, 17].contains(message[5] ?? -1)
     sessions.append(
       Session(
-        start: start, end: max(end, start + Int64(elapsed * 60_000)), minutes: minutes,
+        start: start, end: max(end, start + elapsed), minutes: Double(timer) / 60_000,
         steps: isOnFoot ? Double(message[10] ?? 0) * 2 : 0))
   }
 
   private mutating func monitoring(_ message: FITDecoder.Message) {
     guard let time = message.time else { return }
-    if let rate = message[27] { heartRates.append((time, Double(rate))) }
+    if let rate = message[27], holds(time) { heartRates.append((time, Double(rate))) }
     // Walking and running count steps since the device's midnight, each for itself; cycles of others are none.
     let activity = message[5] ?? message[24].map { $0 & 0x1F } ?? 0
-    if let cycles = message[3], activity == 6 || activity == 1 {
+    if let cycles = message[3], activity == 6 || activity == 1, holds(time) {
       counters.append((time, UInt8(activity), Double(cycles)))
     }
   }
@@ -109,15 +126,22 @@ private struct FITFile {
     let source = gathering.index(of: HealthSource(deviceName, .wearable))
     workout(source)
     for (time, lane, steps) in counters {
-      // At midnight itself it is the last count of the day before.
-      let local = time + (offset ?? gathering.zone.offset(at: time.floorDivided(by: 1000)) * 1000)
-      let midnight = time - (local - 1 - (local - 1).floorDivided(by: 86_400_000) * 86_400_000) - 1
-      gathering.add(.counter, source, midnight, time, value: steps, lane: lane)
+      gathering.add(.counter, source, midnight(before: time), time, value: steps, lane: lane)
     }
     for (time, rate) in heartRates { gathering.add(.heartRate, source, time, time, value: rate) }
     for (time, rate) in resting { gathering.add(.resting, source, time, time, value: rate) }
     sleep(source)
     self = FITFile(gathering)
+  }
+
+  /// The device's last midnight. At midnight itself a count is the last one of the day before.
+  private func midnight(before time: Int64) -> Int64 {
+    let moment = (time - 1).floorDivided(by: 1000)
+    let ours = gathering.zone.offset(at: moment) * 1000
+    let offset = offset ?? ours
+    // By the zone's clocks they may have been changed since.
+    if offset == ours { return gathering.zone.start(of: gathering.zone.date(at: moment)) * 1000 }
+    return (time - 1 + offset).floorDivided(by: 86_400_000) * 86_400_000 - offset
   }
 
   private var deviceName: String {

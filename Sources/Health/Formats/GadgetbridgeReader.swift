@@ -11,8 +11,7 @@ struct GadgetbridgeReader: HealthReader {
   }
 
   func read(_ input: HealthInput, into gathering: Gathering) throws(HealthError) {
-    try input.withFile(folder: gathering.scratch, check: gathering.check) { path, isOurs throws(HealthError) in
-      let database = try SQLiteDatabase(path, isOurs: isOurs, check: gathering.check)
+    try input.withDatabase(gathering) { database throws(HealthError) in
       var pass = Pass(database, gathering)
       try pass.run()
     }
@@ -83,15 +82,24 @@ private struct Pass {
     return isSeconds ? 1000 : 1
   }
 
-  /// The rows around the span; `TIMESTAMP` leads the table's key. Those whose times are absurd are counted.
+  /// The rows around the span, with their time in milliseconds; `TIMESTAMP` leads the table's key. Those whose times are absurd are counted.
   private func each(
-    _ table: String, _ scale: Int64, _ columns: String, _ body: (SQLiteDatabase.Row) -> Void
+    _ table: String, _ scale: Int64, _ columns: String, _ body: (SQLiteDatabase.Row, _ time: Int64) -> Void
   ) throws(HealthError) {
     let name = SQLiteDatabase.name(table)
     let kept = gathering.kept
     try database.each(
       "SELECT TIMESTAMP, DEVICE_ID, \(columns) FROM \(name) WHERE TIMESTAMP >= ? AND TIMESTAMP < ? ORDER BY TIMESTAMP",
-      [kept.lowerBound / scale, min(kept.upperBound, gathering.now + 86_400_000) / scale], table: table, body)
+      [kept.lowerBound / scale, min(kept.upperBound, gathering.now + 86_400_000) / scale], table: table
+    ) { row in
+      // The file chooses what its columns are: what compares as lying in between need not do so as a number.
+      let (time, isTooLarge) = row.int(0).multipliedReportingOverflow(by: scale)
+      if isTooLarge || time > gathering.now + 86_400_000 || time < Gathering.earliest {
+        gathering.leaveOut(.absurdTime)
+      } else {
+        body(row, time)
+      }
+    }
     var absurd = 0
     try database.each(
       "SELECT (SELECT count(*) FROM \(name) WHERE TIMESTAMP < ?) + (SELECT count(*) FROM \(name) WHERE TIMESTAMP > ?)",
@@ -110,8 +118,7 @@ private struct Pass {
     }
     // One row a minute; what is asleep runs on to the next row, or for a minute.
     var night = Night()
-    try each(table, scale, "\(column("STEPS")), \(column("HEART_RATE")), \(column("RAW_KIND"))") { row in
-      let time = row.int(0) * scale
+    try each(table, scale, "\(column("STEPS")), \(column("HEART_RATE")), \(column("RAW_KIND"))") { row, time in
       let device = source(row.int(1))
       let steps = row.int(2)
       if !row.isNull(2) {
@@ -133,9 +140,9 @@ private struct Pass {
     guard columns.isSuperset(of: ["TIMESTAMP", "DEVICE_ID", "STAGE"]) else { return }
     let scale = try scale(table)
     var night = Night(longest: 4 * 3_600_000)
-    try each(table, scale, "STAGE") { row in
+    try each(table, scale, "STAGE") { row, time in
       // As in FIT files: 1 awake, 2 light, 3 deep, 4 REM.
-      night.on((2...4).contains(row.int(2)), source(row.int(1)), row.int(0) * scale) {
+      night.on((2...4).contains(row.int(2)), source(row.int(1)), time) {
         gathering.add(.asleep, source(row.int(1)), $0, $1)
       }
     }
@@ -145,8 +152,7 @@ private struct Pass {
   private func readResting(_ table: String, _ columns: Set<String>) throws(HealthError) {
     guard columns.isSuperset(of: ["TIMESTAMP", "DEVICE_ID", "HEART_RATE"]) else { return }
     let scale = try scale(table)
-    try each(table, scale, "HEART_RATE") { row in
-      let time = row.int(0) * scale
+    try each(table, scale, "HEART_RATE") { row, time in
       gathering.add(.resting, source(row.int(1)), time, time, value: Double(row.int(2)))
     }
   }

@@ -150,7 +150,10 @@ struct GoogleFitReader: HealthReader {
         }
         if let time { start = min(start ?? time, time) }
       case "TotalTimeSeconds":
-        if let lap = Double(try scanner.text()), lap >= 0, lap < 1_000_000 { seconds += lap }
+        if let lap = Double(try scanner.text()), lap >= 0, lap < 1_000_000 {
+          // Beyond what a workout can last it is left out whatever it is.
+          seconds = min(seconds + lap, 10_000_000)
+        }
       default: break
       }
     }

@@ -11,8 +11,7 @@ struct HealthConnectReader: HealthReader {
   }
 
   func read(_ input: HealthInput, into gathering: Gathering) throws(HealthError) {
-    try input.withFile(folder: gathering.scratch, check: gathering.check) { path, isOurs throws(HealthError) in
-      let database = try SQLiteDatabase(path, isOurs: isOurs, check: gathering.check)
+    try input.withDatabase(gathering) { database throws(HealthError) in
       try Pass(database, gathering)?.run()
     }
   }

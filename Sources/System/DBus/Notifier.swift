@@ -92,36 +92,42 @@ public struct Notifier: Sendable {
     }
   }
 
-  private static func body(_ text: String, readsMarkup: Bool) -> String {
+  static func body(_ text: String, readsMarkup: Bool) -> String {
     let plain = plain(text, limit: 8192, keepsLines: true)
     if !readsMarkup { return plain }
-    var escaped = ""
-    for character in plain {
-      switch character {
-      case "&": escaped += "&amp;"
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      default: escaped.append(character)
+    // By scalars: with an accent behind it a `<` is a character of its own, and markup all the same.
+    var escaped = String.UnicodeScalarView()
+    for scalar in plain.unicodeScalars {
+      switch scalar {
+      case "&": escaped += "&amp;".unicodeScalars
+      case "<": escaped += "&lt;".unicodeScalars
+      case ">": escaped += "&gt;".unicodeScalars
+      default: escaped.append(scalar)
       }
     }
-    return escaped
+    return String(escaped)
   }
 
-  /// Text without control characters, cut to `limit` characters: servers show what they get, and some choke on a page of it.
+  /// Text without control characters, cut to `limit` Unicode scalars (a character may have any number of them): servers show what they
+  /// get, and some choke on a page of it.
   static func plain(_ text: String, limit: Int, keepsLines: Bool) -> String {
-    var plain = ""
+    var plain = String.UnicodeScalarView()
     var count = 0
-    for character in text {
-      if count == limit { return plain + "…" }
+    var last: Unicode.Scalar?
+    for scalar in text.unicodeScalars {
+      defer { last = scalar }
+      // The two of a line's end are one.
+      if scalar == "\n", last == "\r" { continue }
+      if count == limit { return String(plain) + "…" }
       count += 1
-      if character.isNewline {
-        plain += keepsLines ? "\n" : " "
-      } else if character == "\t" {
-        plain += " "
-      } else if character.unicodeScalars.first?.properties.generalCategory != .control {
-        plain.append(character)
+      if Character(scalar).isNewline {
+        plain.append(keepsLines ? "\n" : " ")
+      } else if scalar == "\t" {
+        plain.append(" ")
+      } else if scalar.properties.generalCategory != .control {
+        plain.append(scalar)
       }
     }
-    return plain
+    return String(plain)
   }
 }

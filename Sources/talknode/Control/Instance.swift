@@ -34,6 +34,7 @@ struct Instance: Sendable, Equatable {
   var lockFile: String { state + "/daemon.lock" }
   var switches: String { state + "/switches.json" }
   var healthIndex: String { state + "/health.index" }
+  var unpacked: String { state + "/unpacked" }
   var audit: String { state + "/audit.jsonl" }
 
   /// Resolves links as far as the path exists, so that one folder has one name.
