@@ -40,6 +40,11 @@ struct Terminal: Sendable {
   func noteInPlace(_ line: String) {
     if isInteractive { diagnostics(Array(("\r\u{1B}[K" + harmless(line).suffix(100)).utf8)) }
   }
+  /// A line in the place of one that would be written over.
+  func noteOver(_ line: String) {
+    if isInteractive { diagnostics(Array("\r\u{1B}[K".utf8)) }
+    note(line)
+  }
   /// The same without a line end, for a question.
   func prompt(_ text: String) { diagnostics(Array(text.utf8)) }
 

@@ -120,7 +120,7 @@ enum AudioCommand {
       events: for try await event in capture {
         switch event {
         case .notice(let notice):
-          terminal.note((showsLines ? "" : "\r\u{1B}[K") + notice.sentence)
+          if showsLines { terminal.note(notice.sentence) } else { terminal.noteOver(notice.sentence) }
         case .chunk(let chunk):
           if context.wantsJSON {
             terminal.print(chunk.level.json)

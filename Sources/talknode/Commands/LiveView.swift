@@ -20,11 +20,18 @@ struct LiveView: Sendable {
   private let client: ControlClient
   private let task: Task<Void, Never>
   private let phases: AsyncStream<String>
+  private let keys: Keys?
 
-  init(_ context: Context, _ loop: EventLoop) async throws(Failure) {
+  /// `endsCapture`: Enter and Ctrl-C are for a capture that goes on until it is ended. They are taken before anything is begun: Ctrl-C in the
+  /// first moment must not leave an open microphone behind.
+  init(_ context: Context, _ loop: EventLoop, endsCapture: Bool) async throws(Failure) {
     self.context = context
     self.loop = loop
     let client = try await ControlClient.require(context.instance, loop: loop)
+    do { keys = endsCapture ? try Keys(loop, readsEnter: context.terminal.isInteractive) : nil } catch {
+      throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
+    }
+    await keys?.start()
     let (phases, tell) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(64))
     self.client = client
     self.phases = phases
@@ -46,12 +53,7 @@ struct LiveView: Sendable {
   /// Waits for the end of the capture that `start` began: it ends by itself, or another hand ends it, or Enter or Ctrl-C here do. Returns
   /// the end's own answer where this terminal ended it, else the start's with the status `ended`.
   func untilEnd(of start: JSON, _ asker: ControlClient) async throws(Failure) -> JSON {
-    let keys: Keys
-    do { keys = try Keys(loop, readsEnter: context.terminal.isInteractive) } catch {
-      throw Failure("SYSTEM", "The signals can't be watched.", cause: "\(error)", exit: .system)
-    }
-    await keys.start()
-    let phases = phases
+    let (phases, keys) = (phases, keys)
     let ending = await withTaskGroup(of: Ending?.self) { group in
       group.addTask {
         // The first news may be how it stood before.
@@ -63,7 +65,7 @@ struct LiveView: Sendable {
         return .over
       }
       group.addTask {
-        for await isSend in keys.stream { return .key(send: isSend) }
+        if let keys { for await isSend in keys.stream { return .key(send: isSend) } }
         return nil
       }
       while let ending = await group.next() {
@@ -74,7 +76,7 @@ struct LiveView: Sendable {
       }
       return .over
     }
-    await keys.stop()
+    await keys?.stop()
     switch ending {
     case .over:
       var answer = start.object ?? [:]
@@ -93,6 +95,7 @@ struct LiveView: Sendable {
         if phase != "idle" { hasBegun = true } else if hasBegun { break }
       }
     }
+    await keys?.stop()
     await client.close()
     await task.value
     if isInPlace { context.terminal.noteInPlace("") }
@@ -104,7 +107,7 @@ struct LiveView: Sendable {
     let terminal = context.terminal
     if context.wantsJSON { return terminal.print(json) }
     if let trouble = json["trouble"]?.string {
-      terminal.note((terminal.isInteractive ? "\r\u{1B}[K" : "") + trouble)
+      terminal.noteOver(trouble)
     }
     if let level = json["level"]?.double { shown.level = level }
     if let phase = json["phase"]?.string {

@@ -44,7 +44,8 @@ enum PushToTalkCommand {
     let loop = context.loop()
     defer { loop.stop() }
     let client = try await ControlClient.require(context.instance, loop: loop)
-    let watcher = arguments.has(live) ? try await LiveView(context, loop) : nil
+    let watcher =
+      arguments.has(live) ? try await LiveView(context, loop, endsCapture: [.start, .toggle].contains(request)) : nil
     var answer = try await client.call(.talk(request), timeout: .seconds(60))
     // A start answers when the microphone is open: shown on until the capture has ended, by this terminal or otherwise.
     if let watcher, answer["status"] == nil { answer = try await watcher.untilEnd(of: answer, client) }
