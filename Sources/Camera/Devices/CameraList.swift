@@ -30,15 +30,12 @@ public struct CameraList: Sendable {
     public init() {}
   }
 
-  /// Looks, at all nodes at the same time.
+  /// Looks at all nodes.
   @concurrent
   func find(_ probes: NodeProbes) async -> Findings {
     let nodes = nodes()
     let links = stableLinks()
-    let answers = await withTaskGroup(of: (String, NodeProbes.Answer).self) { group in
-      for node in nodes { group.addTask { (node, await probes.ask(node)) } }
-      return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
-    }
+    let answers = await probes.ask(nodes)
     var findings = Findings()
     for node in nodes {
       let id = links[node] ?? node
