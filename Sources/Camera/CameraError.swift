@@ -65,3 +65,9 @@ public struct CameraError: Error, Sendable, Equatable, CustomStringConvertible {
 
   public var description: String { "\(code.rawValue): \(summary)" + (remedy.map { " \($0)" } ?? "") }
 }
+
+extension CameraError {
+  /// For who is cancelled.
+  static let pictureUnwanted = CameraError(.stopped, "The picture is not wanted any more.")
+  static let clipUnwanted = CameraError(.stopped, "The clip is not wanted any more.")
+}

@@ -25,7 +25,7 @@ public actor Cameras {
   /// What cameras there are now; a driver that does not answer within 5 s is among the stuck. Throws `stopped` for who is cancelled.
   public nonisolated func find() async throws(CameraError) -> CameraList.Findings {
     let findings = await CameraList(places: places, sources: settings.sources).find(probes)
-    if Task.isCancelled { throw CameraError(.stopped, "The picture is not wanted any more.") }
+    if Task.isCancelled { throw CameraError.pictureUnwanted }
     return findings
   }
 
@@ -108,7 +108,7 @@ func onThread<Value: Sendable>(
       }
     }
   } catch is CancellationError {
-    throw CameraError(.stopped, "The picture is not wanted any more.")
+    throw CameraError.pictureUnwanted
   } catch {
     throw CameraError(
       .stuck, "A camera's driver does not answer.", remedy: "Unplug the camera, plug it in again, look at: sudo dmesg")

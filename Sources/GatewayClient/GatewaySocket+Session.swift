@@ -182,13 +182,7 @@ extension GatewaySocket {
     case .forgetDeviceToken:
       await update { if $0.deviceTokens[role] == shown.deviceTokens[role] { $0.deviceTokens[role] = nil } }
     case .dropBootstrapToken: await update { if $0.bootstrapToken == shown.bootstrapToken { $0.bootstrapToken = nil } }
-    case .markRemoved, .markRevoked, .addDeviceTokenOnce, .sign: if isCurrent { await mark(effect, role, nowMs) }
-    }
-  }
-
-  private func mark(_ effect: ConnectVerdict.Effect, _ role: Role, _ nowMs: Int64) async {
-    switch effect {
-    case .forgetDeviceToken, .dropBootstrapToken: break
+    case _ where !isCurrent: break
     case .markRemoved:
       await update {
         $0.removedAtMs = nowMs

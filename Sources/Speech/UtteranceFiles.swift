@@ -29,19 +29,10 @@ final class UtteranceFiles: Sendable {
   private func sweep() {
     for name in Files.list(folder) {
       let path = folder + "/" + name
-      guard let descriptor = Self.held(path) else { continue }
+      guard let descriptor = Files.held(path, isFolder: true) else { continue }
       try? Files.removeTree(path)
       close(descriptor)
     }
-  }
-
-  /// Holds the folder until the descriptor is closed; nil when another does, or it is none.
-  private static func held(_ path: String) -> Int32? {
-    let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-    if descriptor < 0 { return nil }
-    if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
-    close(descriptor)
-    return nil
   }
 
   private func ownFolder() throws(SystemError) -> String {
@@ -58,7 +49,7 @@ final class UtteranceFiles: Sendable {
     for _ in 0..<Self.tries {
       let path = try Files.makeTemporaryFolder("\(getpid())", in: folder)
       // Another's sweep may come between the making and the holding.
-      guard let descriptor = Self.held(path) else { continue }
+      guard let descriptor = Files.held(path, isFolder: true) else { continue }
       if Files.exists(path) { return (path, descriptor) }
       close(descriptor)
     }

@@ -89,6 +89,16 @@ public enum Files {
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
+  /// Opens a file, or with `isFolder` a folder, and holds it by flock until the descriptor is closed; nil when another does, or it can't be
+  /// opened. What a process holds while it works ends with the process: who can hold it then may remove it.
+  public static func held(_ path: String, isFolder: Bool = false) -> Int32? {
+    let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (isFolder ? O_DIRECTORY : 0))
+    if descriptor < 0 { return nil }
+    if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
+    close(descriptor)
+    return nil
+  }
+
   /// Moves a file that can't be understood out of the way and returns its new name, so that nothing is lost and the work can go
   /// on. Returns nil when it could not be moved.
   public static func setAside(_ file: String) -> String? {

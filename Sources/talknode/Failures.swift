@@ -1,4 +1,5 @@
 import Audio
+import Conversation
 import GatewayClient
 import Transport
 
@@ -29,6 +30,11 @@ extension Failure {
       default: .unavailable
       }
     self.init(error.code.rawValue, error.summary, remedy: error.remedy, exit: exit)
+  }
+
+  /// What was said could not be kept, or not be forgotten.
+  init(storing error: TalkError) {
+    self.init(error.code, error.summary, remedy: error.remedy, exit: .ioError)
   }
 
   /// A socket to `endpoint` that could not be opened.

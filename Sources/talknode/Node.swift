@@ -183,7 +183,7 @@ actor Node {
     if gateway?.id == id { await disconnect() }
     do { try await registry.forget(id) } catch { throw Failure(error) }
     do { try await services.talk.kept.forget(gateway: id) } catch {
-      throw Failure(error.code, error.summary, remedy: error.remedy, exit: .ioError)
+      throw Failure(storing: error)
     }
     if gateway?.id == id { await connect() }
   }

@@ -1,6 +1,7 @@
 import Audio
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @Suite("What goes wrong with a microphone at a sound server", .serialized)

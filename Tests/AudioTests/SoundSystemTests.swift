@@ -1,5 +1,6 @@
 import Audio
 import System
+import TestSupport
 import Testing
 
 @Suite("Sound on this machine", .serialized)

@@ -250,9 +250,3 @@ final class Listener: Sendable {
     return now
   }
 }
-
-/// What `body` throws; nil when it succeeds.
-func failure(_ body: () async throws(AudioError) -> Void) async -> AudioError? {
-  do throws(AudioError) { try await body() } catch { return error }
-  return nil
-}

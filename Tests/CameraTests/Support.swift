@@ -49,13 +49,3 @@ func cameras(
   change(&settings)
   return Cameras(settings: settings, loop: loop, places: CameraPlaces(dev: "/nonexistent"))
 }
-
-/// Waits for what a call throws; nil when it does not.
-func failure<Value>(of call: () async throws(CameraError) -> Value) async -> CameraError? {
-  do throws(CameraError) {
-    _ = try await call()
-    return nil
-  } catch {
-    return error
-  }
-}

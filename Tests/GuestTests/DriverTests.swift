@@ -226,13 +226,3 @@ enum GuestSamples {
     String(#filePath).split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/samples/camera/" + name
   }
 }
-
-/// Waits for what a call throws; nil when it does not.
-func failure<Value>(of call: () async throws(CameraError) -> Value) async -> CameraError? {
-  do throws(CameraError) {
-    _ = try await call()
-    return nil
-  } catch {
-    return error
-  }
-}

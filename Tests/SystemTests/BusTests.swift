@@ -42,9 +42,9 @@ import Testing
       await #expect(throws: DBusError("x.Lock.Closed", "no key: Open")) {
         try await client.call(name, "/lock", "x.Lock", "Open")
       }
-      let missing = try await failure { try await client.call("x.nobody", "/", "x.Y", "Z") }
+      let missing = try await busFailure { try await client.call("x.nobody", "/", "x.Y", "Z") }
       #expect(missing.isServiceMissing)
-      let noObject = try await failure { try await client.call(name, "/elsewhere", "x.Y", "Z") }
+      let noObject = try await busFailure { try await client.call(name, "/elsewhere", "x.Y", "Z") }
       #expect(noObject.name == "org.freedesktop.DBus.Error.UnknownObject")
     }
   }
@@ -59,11 +59,11 @@ import Testing
         return []
       }
       let name = try await server.uniqueName()
-      let late = try await failure { try await client.call(name, "/", "x.Y", "Sleep", timeout: .milliseconds(30)) }
+      let late = try await busFailure { try await client.call(name, "/", "x.Y", "Sleep", timeout: .milliseconds(30)) }
       #expect(late.isNoReply)
       let call = Task { try await client.call(name, "/", "x.Y", "Sleep", timeout: .seconds(3600)) }
       call.cancel()
-      let cancelled = try await failure { try await call.value }
+      let cancelled = try await busFailure { try await call.value }
       #expect(cancelled.name == "System.Error.ECANCELED")
       // The connection goes on.
       #expect(try await client.owner(of: name) == name)
@@ -75,7 +75,7 @@ import Testing
     try await PrivateBus.with { bus in
       let server = try await bus.connect()
       let client = try await bus.connect()
-      let quoted = try await failure { try await client.signals(DBusMatch(firstArgument: "it's")) }
+      let quoted = try await busFailure { try await client.signals(DBusMatch(firstArgument: "it's")) }
       #expect(quoted.name == "System.Error.EBADMSG")
       let stream = try await client.signals(
         DBusMatch(path: "/lamp", interface: "x.Lamp", member: "Changed", firstArgument: "red"))
@@ -103,7 +103,7 @@ import Testing
       try await first.requestName("x.Lamp")
       let unique = try await first.uniqueName()
       #expect(await owners.next() == .some(unique))
-      let taken = try await failure { try await second.requestName("x.Lamp") }
+      let taken = try await busFailure { try await second.requestName("x.Lamp") }
       #expect(taken.name == "System.Error.EEXIST")
       await first.close()
       #expect(await owners.next() == .some(nil))
@@ -169,7 +169,7 @@ import Testing
       let shared = SharedBus(bus.address, loop: bus.loop)
       let before = try await shared.bus()
       await bus.kill()
-      let lost = try await failure { try await call.value }
+      let lost = try await busFailure { try await call.value }
       #expect(lost.isConnectionFailure || lost.isNoReply)
       for await _ in stream {}
       let areClosed = await eventually {
@@ -177,9 +177,9 @@ import Testing
         return isOpen == [false, false]
       }
       #expect(areClosed)
-      let closed = try await failure { try await client.call(name, "/", "x.Y", "Sleep") }
+      let closed = try await busFailure { try await client.call(name, "/", "x.Y", "Sleep") }
       #expect(closed.isConnectionFailure)
-      let gone = try await failure { try await shared.bus().call(name, "/", "x.Y", "Z") }
+      let gone = try await busFailure { try await shared.bus().call(name, "/", "x.Y", "Z") }
       #expect(gone.isConnectionFailure || gone.isNoReply)
     }
   }
@@ -189,7 +189,7 @@ import Testing
     let loop = EventLoop(name: "test")
     defer { loop.stop() }
     let folder = TemporaryFolder()
-    let missing = try await failure {
+    let missing = try await busFailure {
       try await Bus.open(.address("unix:path=" + folder("none")), loop: loop).call("x.y", "/", "x.Y", "Z")
     }
     #expect(missing.isConnectionFailure)
@@ -206,7 +206,7 @@ import Testing
     }
     #expect(bound == 0 && listen(silent, 1) == 0)
     let bus = try await Bus.open(.address("unix:path=" + folder("silent")), loop: loop)
-    let late = try await failure { try await bus.call("x.y", "/", "x.Y", "Z", timeout: .milliseconds(30)) }
+    let late = try await busFailure { try await bus.call("x.y", "/", "x.Y", "Z", timeout: .milliseconds(30)) }
     #expect(late.isNoReply)
     await bus.close()
   }
@@ -222,7 +222,7 @@ import Testing
       for _ in 0..<40 { deep = .variant(deep) }
       await #expect(throws: DBusError.self) { try await client.call(name, "/", "x.Y", "Echo", [deep]) }
       let many = DBusValue.array([DBusValue](repeating: .byte(1), count: 70_000).map { .structure([$0]) }, of: "(y)")
-      let refused = try await failure { try await client.call(name, "/", "x.Y", "Echo", [many]) }
+      let refused = try await busFailure { try await client.call(name, "/", "x.Y", "Echo", [many]) }
       #expect(refused.name == "System.Error.EBADMSG")
       await #expect(throws: DBusError.self) { try await client.call(name, "/", "x.Y", "Echo", [.string("a\0b")]) }
       await #expect(throws: DBusError.self) {
@@ -272,7 +272,7 @@ import Testing
 }
 
 /// The error that `body` ends with.
-func failure<Value>(_ body: () async throws -> Value) async throws -> DBusError {
+func busFailure<Value>(_ body: () async throws -> Value) async throws -> DBusError {
   do { _ = try await body() } catch let error as DBusError { return error }
   return try #require(nil as DBusError?, "it did not fail")
 }

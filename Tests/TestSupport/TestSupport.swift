@@ -14,6 +14,16 @@ public func eventually(within limit: Duration = .seconds(10), _ condition: () as
   }
 }
 
+/// What `body` throws; nil when it succeeds.
+public func failure<Failure: Error, Value>(_ body: () async throws(Failure) -> Value) async -> Failure? {
+  do throws(Failure) {
+    _ = try await body()
+    return nil
+  } catch {
+    return error
+  }
+}
+
 /// A folder of a test's own, removed with all in it when it goes.
 public final class TemporaryFolder: Sendable {
   public let path: String

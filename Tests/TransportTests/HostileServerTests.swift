@@ -1,6 +1,7 @@
 import Crypto
 import Glibc
 import System
+import TestSupport
 import Testing
 
 @testable import Transport

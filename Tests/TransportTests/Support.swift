@@ -70,14 +70,6 @@ func echoServer(
   return server
 }
 
-/// The error that `body` throws.
-func failure<Value>(_ body: () async throws(TransportError) -> Value) async -> TransportError? {
-  do throws(TransportError) {
-    _ = try await body()
-    return nil
-  } catch { return error }
-}
-
 /// The closure that `body` throws.
 func closure<Value>(_ body: () async throws(Closure) -> Value) async -> Closure? {
   do throws(Closure) {

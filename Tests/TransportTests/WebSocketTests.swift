@@ -1,5 +1,6 @@
 import Crypto
 import System
+import TestSupport
 import Testing
 
 @testable import Transport

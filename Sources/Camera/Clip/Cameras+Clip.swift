@@ -62,18 +62,18 @@ extension Cameras {
   ) async throws(CameraError) -> Clip {
     let device = try await device(request.device)
     // At the deadline this is left behind, and what it was given is ended: it begins nothing after that.
-    if Task.isCancelled { throw Self.unwanted }
+    if Task.isCancelled { throw CameraError.clipUnwanted }
     // The microphone first: when somebody else has it, the camera's light need not go on.
     try await sound?.begin()
     if Task.isCancelled {
       await sound?.end()
-      throw Self.unwanted
+      throw CameraError.clipUnwanted
     }
     let frames = try await frames(of: device, CaptureWish(.motion, width: request.width))
     defer { frames.end() }
     // The encoder is told the size of the frames as they are. It may take a while to start, so that the clip begins after that.
     let sample = try await settled(frames, device)
-    if Task.isCancelled { throw Self.unwanted }
+    if Task.isCancelled { throw CameraError.clipUnwanted }
     let recorder = ClipRecorder(request, writer, sound, sample.size, prefersHardware: settings.prefersHardwareEncoder)
     let clip = try await recorder.run(frames)
     await sound?.end()
@@ -96,8 +96,7 @@ extension Cameras {
         if let end = choice.dropped(error, at: Monotonic.nanoseconds(), of: device.name) { throw end }
       }
     }
-    throw Self.unwanted
+    throw CameraError.clipUnwanted
   }
 
-  private static let unwanted = CameraError(.stopped, "The clip is not wanted any more.")
 }

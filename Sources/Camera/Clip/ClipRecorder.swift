@@ -101,7 +101,7 @@ final class ClipRecorder: Sendable {
       }
       if framesOver && soundOver { break }
     }
-    if Task.isCancelled { throw CameraError(.stopped, "The clip is not wanted any more.") }
+    if Task.isCancelled { throw CameraError.clipUnwanted }
     if let at = timeline?.atNs, let rest = timeline?.complete(), !rest.isEmpty {
       try await writer.write(sound: rest, atNs: at)
     }
@@ -122,7 +122,7 @@ final class ClipRecorder: Sendable {
         skipped.withLock { $0 += 1 }
       }
     }
-    throw CameraError(.stopped, "The clip is not wanted any more.")
+    throw CameraError.clipUnwanted
   }
 
   /// Passes frames on until the clip's length is reached.
@@ -142,7 +142,7 @@ final class ClipRecorder: Sendable {
         }
         if hasRoom { into.yield(.frame(frame)) } else { skipped.withLock { $0 += 1 } }
       }
-      into.yield(.framesEnded(CameraError(.stopped, "The clip is not wanted any more.")))
+      into.yield(.framesEnded(CameraError.clipUnwanted))
     } catch {
       into.yield(.framesEnded(error))
     }

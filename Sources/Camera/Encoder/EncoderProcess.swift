@@ -177,7 +177,7 @@ public actor EncoderProcess: ClipWriter {
     case is CancellationError:
       isOver = true
       await kill()
-      return CameraError(.stopped, "The clip is not wanted any more.")
+      return CameraError.clipUnwanted
     case let error as EncoderProtocolError:
       return await broken("answers with \(error)")
     default:

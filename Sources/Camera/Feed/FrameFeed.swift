@@ -73,7 +73,7 @@ actor FrameFeed {
   /// Whether it streams to somebody.
   var isInUse: Bool { machine.isServing }
 
-  private static let cancelled = CameraError(.stopped, "The picture is not wanted any more.")
+  private static let cancelled = CameraError.pictureUnwanted
 
   private func giveUp(_ subscriber: FeedMachine.Subscriber) {
     guard let opener = openers.removeValue(forKey: subscriber) else { return }

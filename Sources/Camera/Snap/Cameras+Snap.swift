@@ -53,7 +53,7 @@ extension Cameras {
         if let end = choice.dropped(error, at: Monotonic.nanoseconds(), of: device.name) { throw end }
       }
     }
-    throw CameraError(.stopped, "The picture is not wanted any more.")
+    throw CameraError.pictureUnwanted
   }
 }
 
@@ -71,7 +71,7 @@ func within<Value: Sendable>(
       .timedOut, "The camera gave nothing usable within \((limit.inSeconds * 10).rounded() / 10) s.",
       remedy: "Give it more time, or look at: talknode doctor")
   } catch {
-    throw CameraError(.stopped, "The picture is not wanted any more.")
+    throw CameraError.pictureUnwanted
   }
   return try result.get()
 }

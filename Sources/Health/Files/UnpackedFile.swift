@@ -75,9 +75,8 @@ final class UnpackedFile {
   static func removeLeftOnes(in folder: String) {
     for name in Files.list(folder) where name.hasPrefix(prefix) {
       let path = folder + "/" + name
-      let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-      if descriptor < 0 { continue }
-      if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { unlink(path) }
+      guard let descriptor = Files.held(path) else { continue }
+      unlink(path)
       close(descriptor)
     }
   }

@@ -72,7 +72,7 @@ enum GatewaysCommand {
       do { try await registry.forget(record.id) } catch { throw Failure(error) }
       // As the daemon does: what was said for it is of that gateway too.
       do { try await KeptTranscripts(path: context.instance.keptTranscripts).forget(gateway: record.id) } catch {
-        throw Failure(error.code, error.summary, remedy: error.remedy, exit: .ioError)
+        throw Failure(storing: error)
       }
     }
     terminal.note("\(record.name) is forgotten.")
