@@ -44,7 +44,7 @@ public struct Capture: AsyncSequence, Sendable {
     case interrupted(AudioError)
     /// It is back, after this long.
     case resumed(after: Duration)
-    /// Only zeros came for a second, so the microphone was opened anew.
+    /// Only zeros came for a second, so the microphone was opened anew. Never said of a monitor, which is silent when nothing plays.
     case reopenedBecauseSilent
     /// Still only zeros: it is muted, or switched off, or not connected.
     case silent

@@ -115,7 +115,9 @@ actor CaptureRun {
   private func found(_ finding: CapturePipe.Finding, _ number: Int) {
     switch finding {
     case .samples: handle(.samples(number))
-    case .onlyZeros: handle(.onlyZeros(number))
+    case .onlyZeros:
+      // What a speaker plays is silent as long as it plays nothing; opening it anew would lose the beginning of what it plays next.
+      if stream?.device.isMonitor != true { handle(.onlyZeros(number)) }
     case .sound: handle(.sound(number))
     case .ended(let error): handle(.lost(number, error))
     }

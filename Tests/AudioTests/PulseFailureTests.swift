@@ -91,6 +91,24 @@ struct PulseFailureTests {
     await sound.close()
   }
 
+  @Test("what a speaker plays is silent while it plays nothing: its monitor is left open, and not a sample is lost")
+  func silentMonitor() async throws {
+    let server = try await TestServer()
+    let sound = server.system { $0.input = "speaker.monitor" }
+    let lease = try await sound.microphone.lease(for: "a test")
+    let listener = Listener(try await lease.capture())
+    try await eventually("three seconds of silence") { listener.now.count > 3 * 16_000 }
+    let speaker = try await sound.speaker.lease(for: "a test")
+    _ = try await speaker.play(PCM.tone(440, seconds: 1, rate: 48_000))
+    try await eventually("the whole tone") { listener.now.nonZero > 15_000 }
+    await lease.release()
+    await speaker.release()
+    let heard = await listener.whole()
+    #expect(heard.comings.isEmpty, "\(heard.comings)")
+    #expect(heard.error == nil)
+    await sound.close()
+  }
+
   @Test("unplugged in mid-capture and plugged in again: what was heard is kept, and the capture goes on")
   func returns() async throws {
     let server = try await TestServer()
