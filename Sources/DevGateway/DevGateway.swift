@@ -208,14 +208,15 @@ public actor DevGateway {
     } else {
       challenge(connection)
     }
-    do throws(Closure) {
-      while true {
-        let message = try await socket.receive()
-        if !connection.isStalled { take(message, from: connection) }
-      }
-    } catch {
-      Log.debug("dev-gateway: connection \(connection.id) \(error)")
+    let closure = await socket.deliver { [weak self, id = connection.id] message in
+      self?.assumeIsolated { $0.take(message, from: id) }
+      return .wholly
     }
+    Log.debug("dev-gateway: connection \(connection.id) \(closure)")
+  }
+
+  private func take(_ message: Message, from id: Int) {
+    if let connection = connections[id], !connection.isStalled { take(message, from: connection) }
   }
 
   private func challenge(_ connection: Connection) {

@@ -62,30 +62,39 @@ actor GatewayChannel {
 
   /// Reads until the socket ends, and returns how. Run it once.
   func run() async -> Closure {
-    while true {
-      do throws(Closure) {
-        let message = try await socket.receive()
-        let frame: Result<Frame, FrameError> =
-          message.bytes.count > Self.largeMessage
-          ? await Self.decodeElsewhere(message.bytes) : Self.decode(message.bytes)
-        listener?.message()
-        switch frame {
-        case .success(let frame):
-          if !isLetIn, case .response(let response) = frame, case .success = response.result {
-            isLetIn = true
-            await socket.setMaxMessage(Self.longest)
-          }
-          if case .event = frame, listener == nil {
-            earlyBytes += message.bytes.count
-            if earlyBytes > Self.mostEarlyBytes { continue }
-          }
-          take(frame)
-        case .failure(let error): await takeGarbage(error)
-        }
-      } catch {
-        end(error)
-        return error
+    let closure = await socket.deliver { [weak self] message in
+      self?.assumeIsolated { $0.take(message) } ?? .wholly
+    }
+    end(closure)
+    return closure
+  }
+
+  private func take(_ message: Message) -> WebSocket.Taken {
+    if message.bytes.count <= Self.largeMessage {
+      take(Self.decode(message.bytes), length: message.bytes.count)
+      return .wholly
+    }
+    Task {
+      take(await Self.decodeElsewhere(message.bytes), length: message.bytes.count)
+      await socket.goOn()
+    }
+    return .andHold
+  }
+
+  private func take(_ frame: Result<Frame, FrameError>, length: Int) {
+    listener?.message()
+    switch frame {
+    case .success(let frame):
+      if !isLetIn, case .response(let response) = frame, case .success = response.result {
+        isLetIn = true
+        socket.assumeIsolated { $0.setMaxMessage(Self.longest) }
       }
+      if case .event = frame, listener == nil {
+        earlyBytes += length
+        if earlyBytes > Self.mostEarlyBytes { return }
+      }
+      take(frame)
+    case .failure(let error): takeGarbage(error)
     }
   }
 
@@ -128,12 +137,14 @@ actor GatewayChannel {
     listener.event(event)
   }
 
-  private func takeGarbage(_ error: FrameError) async {
+  private func takeGarbage(_ error: FrameError) {
     garbage += 1
     if garbage == 1 {
       Log.warning("The gateway sent a message that is no frame (\(Self.describe(error))); it is ignored.")
     }
-    if garbage > Self.mostGarbage { await socket.close(code: 1008, reason: "too many messages that are no frames") }
+    if garbage == Self.mostGarbage + 1 {
+      Task { await socket.close(code: 1008, reason: "too many messages that are no frames") }
+    }
   }
 
   /// Where the mistake is; never the text itself, which may hold anything.

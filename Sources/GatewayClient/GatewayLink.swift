@@ -29,7 +29,7 @@ public actor GatewayLink {
   let node: GatewaySocket
   let `operator`: GatewaySocket
   private let declare: @Sendable () async -> NodeSurface
-  private let answer: @Sendable (InvokeRequest, Int) async -> InvokeOutcome
+  private let answer: @Sendable (InvokeRequest, Int, @escaping @Sendable (InvokeOutcome) -> Void) async -> Void
   private let cancelInvoke: @Sendable (String) async -> Void
   private let nodeEvents = Broadcast<Frame.Event>(depth: 256)
   private let operatorEvents = Broadcast<Frame.Event>(depth: 1024)
@@ -52,12 +52,16 @@ public actor GatewayLink {
   ///
   /// - Parameters:
   ///   - surface: what the node declares; asked at every connect of the node socket.
-  ///   - answer: answers an invoke; `payloadLimit` is the longest payload text in bytes. Called for each invoke once.
+  ///   - answer: answers an invoke by calling `reply`, once and from wherever it likes; `payloadLimit` is the longest payload text in
+  ///     bytes. Called for each invoke once.
   ///   - cancelInvoke: the gateway no longer wants the answer to the invoke with this id.
   public init(
     gateway: GatewayRecord, identity: DeviceIdentity, registry: GatewayRegistry, client: ClientInfo, loop: EventLoop,
     options: LinkOptions = LinkOptions(), surface: @escaping @Sendable () async -> NodeSurface,
-    answer: @escaping @Sendable (InvokeRequest, _ payloadLimit: Int) async -> InvokeOutcome,
+    answer:
+      @escaping @Sendable (
+        InvokeRequest, _ payloadLimit: Int, _ reply: @escaping @Sendable (InvokeOutcome) -> Void
+      ) async -> Void,
     cancelInvoke: @escaping @Sendable (String) async -> Void
   ) {
     self.gateway = gateway
@@ -261,8 +265,20 @@ public actor GatewayLink {
 
   private func carryOut(_ request: InvokeRequest, _ key: InvokeKey, _ channel: GatewayChannel) async {
     noteInvoked(request.command)
-    let outcome = await answer(request, await channel.payloadLimit)
-    // On the connection that asked, or not at all (protocol §10.2).
+    let loop = loop
+    await answer(request, await channel.payloadLimit) { outcome in
+      loop.perform { self.assumeIsolated { $0.reply(to: request, key, channel, outcome) } }
+    }
+  }
+
+  private func reply(to request: InvokeRequest, _ key: InvokeKey, _ channel: GatewayChannel, _ outcome: InvokeOutcome) {
+    Task { await send(outcome, for: request, key, channel) }
+  }
+
+  /// On the connection that asked, or not at all (protocol §10.2).
+  private func send(
+    _ outcome: InvokeOutcome, for request: InvokeRequest, _ key: InvokeKey, _ channel: GatewayChannel
+  ) async {
     await channel.answer(request, outcome)
     invokes.remove(key)
   }

@@ -19,7 +19,7 @@ public actor CommandRouter {
     let arrived: Duration
     let deadline: Duration
     var timer: EventLoop.Token?
-    let answer: CheckedContinuation<InvokeOutcome, Never>
+    let answer: @Sendable (InvokeOutcome) -> Void
   }
 
   public nonisolated let modules: [any CapabilityModule]
@@ -83,19 +83,25 @@ public actor CommandRouter {
   /// `payloadLimit` is in bytes as they stand in the result frame (`escapedCount`).
   public func handle(_ request: InvokeRequest, from origin: Invocation.Origin, payloadLimit: Int) async -> InvokeOutcome
   {
-    let arrived = Monotonic.now()
-    let refusal: CommandError
-    if let route = routes[request.command] {
-      if let consent = route.command.consent, !switches.isEnabled(consent) {
-        refusal = consent.refusal
-      } else {
-        return await run(request, route, from: origin, payloadLimit: payloadLimit, arrived: arrived)
+    lastAsker += 1
+    let asker = lastAsker
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        take(request, as: asker, from: origin, payloadLimit: payloadLimit) { continuation.resume(returning: $0) }
       }
-    } else {
-      refusal = .invalidRequest("unknown command")
+    } onCancel: {
+      Task { await self.withdraw(asker) }
     }
-    record(request, origin, outcome: refusal.code, since: arrived)
-    return .failure(refusal.json)
+  }
+
+  /// The same for who does not wait: `answer` is called with the outcome, once, on the loop. A task that waits is resumed by way of the
+  /// runtime's threads (Swift 6.3), which is two changes of thread more.
+  public func handle(
+    _ request: InvokeRequest, from origin: Invocation.Origin, payloadLimit: Int,
+    answer: @escaping @Sendable (InvokeOutcome) -> Void
+  ) {
+    lastAsker += 1
+    take(request, as: lastAsker, from: origin, payloadLimit: payloadLimit, answer)
   }
 
   /// Gives up the invoke with this id (`node.invoke.cancel`). Unknown ids are ignored.
@@ -117,31 +123,30 @@ public actor CommandRouter {
 
   // MARK: One invoke
 
-  private func run(
-    _ request: InvokeRequest, _ route: Route, from origin: Invocation.Origin, payloadLimit: Int, arrived: Duration
-  ) async -> InvokeOutcome {
-    lastAsker += 1
-    let asker = lastAsker
-    let limit = InvokeDeadline.limit(timeoutMs: request.timeoutMs, command: route.command)
-    let key = request.idempotencyKey.map { InvokeQueue.Key(origin: origin, command: request.command, key: $0) }
-    return await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let timer = loop.after(limit) { [weak self] in self?.assumeIsolated { $0.perform($0.queue.on(.expired(asker))) }
-        }
-        asked[asker] = Asked(
-          request: request, origin: origin, payloadLimit: payloadLimit, arrived: arrived, deadline: arrived + limit,
-          timer: timer, answer: continuation)
-        perform(
-          queue.on(
-            .arrived(
-              asker,
-              InvokeQueue.Request(
-                invokeID: request.id, command: request.command, lane: route.module, key: key,
-                isImmediate: route.command.isImmediate))))
-      }
-    } onCancel: {
-      Task { await self.withdraw(asker) }
+  private func take(
+    _ request: InvokeRequest, as asker: InvokeQueue.Asker, from origin: Invocation.Origin, payloadLimit: Int,
+    _ answer: @escaping @Sendable (InvokeOutcome) -> Void
+  ) {
+    let arrived = Monotonic.now()
+    func refuse(_ refusal: CommandError) {
+      record(request, origin, outcome: refusal.code, since: arrived)
+      answer(.failure(refusal.json))
     }
+    guard let route = routes[request.command] else { return refuse(.invalidRequest("unknown command")) }
+    if let consent = route.command.consent, !switches.isEnabled(consent) { return refuse(consent.refusal) }
+    let limit = InvokeDeadline.limit(timeoutMs: request.timeoutMs, command: route.command)
+    let timer = loop.after(limit) { [weak self] in self?.assumeIsolated { $0.perform($0.queue.on(.expired(asker))) } }
+    asked[asker] = Asked(
+      request: request, origin: origin, payloadLimit: payloadLimit, arrived: arrived, deadline: arrived + limit,
+      timer: timer, answer: answer)
+    let key = request.idempotencyKey.map { InvokeQueue.Key(origin: origin, command: request.command, key: $0) }
+    perform(
+      queue.on(
+        .arrived(
+          asker,
+          InvokeQueue.Request(
+            invokeID: request.id, command: request.command, lane: route.module, key: key,
+            isImmediate: route.command.isImmediate))))
   }
 
   private func withdraw(_ asker: InvokeQueue.Asker) { perform(queue.on(.withdrawn(asker))) }
@@ -195,7 +200,7 @@ public actor CommandRouter {
     if let timer = asked.timer { loop.cancel(timer) }
     let outcome = outcome.fitted(into: asked.payloadLimit)
     record(asked.request, asked.origin, outcome: outcome.code, since: asked.arrived, isRepeat: isRepeat)
-    asked.answer.resume(returning: outcome)
+    asked.answer(outcome)
   }
 
   private func record(

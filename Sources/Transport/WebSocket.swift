@@ -46,6 +46,8 @@ public actor WebSocket {
   private let closers: Waiters<Void>
   private let pings: Waiters<Void>
   private var closingTimer: EventLoop.Token?
+  private var delivery: Delivery?
+  private var isDelivering = false
 
   init(
     _ channel: Channel, loop: EventLoop, isClient: Bool, maxMessage: Int, fingerprint: [UInt8]? = nil,
@@ -104,6 +106,60 @@ public actor WebSocket {
     }
     if case .closed(let closure) = phase { throw closure }
     return try await receivers.wait(receivers.place(), on: self)
+  }
+
+  /// What becomes of a message that was handed over.
+  public enum Taken: Sendable {
+    /// The next one may come.
+    case wholly
+    /// The next one waits until `goOn()`.
+    case andHold
+  }
+
+  /// Who is handed each message as it comes.
+  private struct Delivery {
+    let take: @Sendable (Message) -> Taken
+    let end: CheckedContinuation<Closure, Never>
+    var isHeld = false
+  }
+
+  /// Hands each message to `take`, on the loop and in order, until the socket ends, and returns how. In place of `receive()`, by one
+  /// owner, once: a task that waits is resumed by way of the runtime's threads (Swift 6.3), which is two changes of thread for a
+  /// message. Messages that are held wait as they do for a reader.
+  public func deliver(to take: @escaping @Sendable (Message) -> Taken) async -> Closure {
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { end in
+        if Task.isCancelled { return end.resume(returning: .cancelled) }
+        precondition(delivery == nil, "a socket delivers to one")
+        delivery = Delivery(take: take, end: end)
+        deliver()
+      }
+    } onCancel: {
+      loop.perform { [weak self] in self?.assumeIsolated { $0.endDelivery(.cancelled) } }
+    }
+  }
+
+  /// What was held may come.
+  public func goOn() {
+    delivery?.isHeld = false
+    deliver()
+  }
+
+  private func deliver() {
+    // An owner that ends or changes its socket while it is handed a message comes back here later.
+    if isDelivering { return }
+    isDelivering = true
+    defer { isDelivering = false }
+    while let delivery, !delivery.isHeld, let message = inbox.take() {
+      resumeReading()
+      if delivery.take(message) == .andHold { self.delivery?.isHeld = true }
+    }
+    if case .closed(let closure) = phase, delivery?.isHeld == false { endDelivery(closure) }
+  }
+
+  private func endDelivery(_ closure: Closure) {
+    delivery?.end.resume(returning: closure)
+    delivery = nil
   }
 
   /// The longest message taken from now on, in bytes.
@@ -208,6 +264,8 @@ public actor WebSocket {
     case .close(let code, let reason):
       stream.end(within: Self.closingLimit) { encoder.appendClose(code, reason, to: &$0) }
     }
+    // Not now: this may be in the midst of bytes that are taken apart, or of what its owner does.
+    if delivery != nil { loop.perform { [weak self] in self?.assumeIsolated { $0.deliver() } } }
     receivers.resumeAll(.failure(closure))
     senders.resumeAll(.failure(closure))
     pings.resumeAll(.failure(closure))
@@ -221,6 +279,8 @@ public actor WebSocket {
     case .bytes(let bytes):
       do throws(FrameDecoder.Violation) {
         try decoder.feed(bytes) { take($0) }
+        deliver()
+        if inbox.count >= Self.mostUnread.messages || inbox.bytes >= Self.mostUnread.bytes { stream.wantsInput = false }
       } catch {
         let closure = Closure(code: error.code, reason: error.what, isClean: false)
         end(closure, farewell: .close(error.code, error.what))
@@ -237,7 +297,6 @@ public actor WebSocket {
     case .message(let message):
       if receivers.resumeFirst(.success(message)) { return }
       inbox.add(message)
-      if inbox.count >= Self.mostUnread.messages || inbox.bytes >= Self.mostUnread.bytes { stream.wantsInput = false }
     case .ping(let payload):
       guard case .open = phase else { return }
       // A peer that pings without reading gets no more pongs than it takes.

@@ -143,7 +143,7 @@ actor Node {
     let link = GatewayLink(
       gateway: gateway, identity: identity, registry: registry, client: clientInfo, loop: loop, options: linkOptions,
       surface: { await router.surface() },
-      answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
+      answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1, answer: $2) },
       cancelInvoke: { await router.cancel($0) })
     self.link = link
     services.link.current = link

@@ -28,7 +28,7 @@ enum BlobNode {
         displayName: "bench", version: "0", modelIdentifier: "bench", instanceID: Random.uuid(), locale: nil,
         userAgent: "bench"),
       loop: loop, surface: { await router.surface() },
-      answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1) },
+      answer: { await router.handle($0, from: .gateway(gateway.id), payloadLimit: $1, answer: $2) },
       cancelInvoke: { await router.cancel($0) })
     await link.start()
     while true { try await Task.sleep(for: .seconds(3600)) }

@@ -70,8 +70,8 @@ public actor Desk {
     let link = GatewayLink(
       gateway: record, identity: identity, registry: registry, client: testClient, loop: loop, options: options,
       surface: { [weak self] in await self?.surface ?? NodeSurface() },
-      answer: { [weak self] request, limit in
-        await self?.answer(request, limit) ?? .failure(["code": "UNAVAILABLE", "message": "UNAVAILABLE: gone"])
+      answer: { [weak self] request, limit, reply in
+        reply(await self?.answer(request, limit) ?? .failure(["code": "UNAVAILABLE", "message": "UNAVAILABLE: gone"]))
       }, cancelInvoke: { [weak self] id in await self?.cancel(id) })
     self.link = link
     await link.start()
