@@ -70,6 +70,8 @@ actor GatewayChannel {
   }
 
   private func take(_ message: Message) -> WebSocket.Taken {
+    // The goodbye is on its way.
+    if garbage > Self.mostGarbage { return .wholly }
     if message.bytes.count <= Self.largeMessage {
       take(Self.decode(message.bytes), length: message.bytes.count)
       return .wholly

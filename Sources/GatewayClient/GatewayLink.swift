@@ -52,8 +52,8 @@ public actor GatewayLink {
   ///
   /// - Parameters:
   ///   - surface: what the node declares; asked at every connect of the node socket.
-  ///   - answer: answers an invoke by calling `reply`, once and from wherever it likes; `payloadLimit` is the longest payload text in
-  ///     bytes. Called for each invoke once.
+  ///   - answer: answers an invoke by calling `reply`, exactly once and from wherever it likes: until then the invoke has one of 128
+  ///     places. `payloadLimit` is the longest payload text in bytes. Called for each invoke once.
   ///   - cancelInvoke: the gateway no longer wants the answer to the invoke with this id.
   public init(
     gateway: GatewayRecord, identity: DeviceIdentity, registry: GatewayRegistry, client: ClientInfo, loop: EventLoop,

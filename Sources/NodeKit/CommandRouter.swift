@@ -88,14 +88,16 @@ public actor CommandRouter {
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         take(request, as: asker, from: origin, payloadLimit: payloadLimit) { continuation.resume(returning: $0) }
+        // A cancel that was there before it found no asker.
+        if Task.isCancelled { withdraw(asker) }
       }
     } onCancel: {
       Task { await self.withdraw(asker) }
     }
   }
 
-  /// The same for who does not wait: `answer` is called with the outcome, once, on the loop. A task that waits is resumed by way of the
-  /// runtime's threads (Swift 6.3), which is two changes of thread more.
+  /// The same for who does not wait: `answer` is called with the outcome, once, on the loop, and for what is refused before this returns.
+  /// A task that waits is resumed by way of the runtime's threads (Swift 6.3), which is two changes of thread more.
   public func handle(
     _ request: InvokeRequest, from origin: Invocation.Origin, payloadLimit: Int,
     answer: @escaping @Sendable (InvokeOutcome) -> Void

@@ -123,9 +123,9 @@ public actor WebSocket {
     var isHeld = false
   }
 
-  /// Hands each message to `take`, on the loop and in order, until the socket ends, and returns how. In place of `receive()`, by one
-  /// owner, once: a task that waits is resumed by way of the runtime's threads (Swift 6.3), which is two changes of thread for a
-  /// message. Messages that are held wait as they do for a reader.
+  /// Hands each message to `take`, on the loop and in order, until the socket ends, and returns how; `.cancelled` leaves the socket as it
+  /// was. In place of `receive()`, by one owner, once: a task that waits is resumed by way of the runtime's threads (Swift 6.3), which
+  /// is two changes of thread for a message. Messages that are held wait as they do for a reader, and the end behind them.
   public func deliver(to take: @escaping @Sendable (Message) -> Taken) async -> Closure {
     await withTaskCancellationHandler {
       await withCheckedContinuation { end in
@@ -146,15 +146,21 @@ public actor WebSocket {
   }
 
   private func deliver() {
-    // An owner that ends or changes its socket while it is handed a message comes back here later.
+    // An owner that goes on while it is handed a message is in the loop below already.
     if isDelivering { return }
     isDelivering = true
     defer { isDelivering = false }
     while let delivery, !delivery.isHeld, let message = inbox.take() {
       resumeReading()
-      if delivery.take(message) == .andHold { self.delivery?.isHeld = true }
+      // Beforehand, for `take` may already go on.
+      self.delivery?.isHeld = true
+      if delivery.take(message) == .wholly { self.delivery?.isHeld = false }
     }
     if case .closed(let closure) = phase, delivery?.isHeld == false { endDelivery(closure) }
+  }
+
+  private func deliverSoon() {
+    if delivery != nil { loop.perform { [weak self] in self?.assumeIsolated { $0.deliver() } } }
   }
 
   private func endDelivery(_ closure: Closure) {
@@ -264,8 +270,8 @@ public actor WebSocket {
     case .close(let code, let reason):
       stream.end(within: Self.closingLimit) { encoder.appendClose(code, reason, to: &$0) }
     }
-    // Not now: this may be in the midst of bytes that are taken apart, or of what its owner does.
-    if delivery != nil { loop.perform { [weak self] in self?.assumeIsolated { $0.deliver() } } }
+    // This may be in the midst of bytes that are taken apart, or of what the owner does.
+    deliverSoon()
     receivers.resumeAll(.failure(closure))
     senders.resumeAll(.failure(closure))
     pings.resumeAll(.failure(closure))
@@ -279,8 +285,10 @@ public actor WebSocket {
     case .bytes(let bytes):
       do throws(FrameDecoder.Violation) {
         try decoder.feed(bytes) { take($0) }
-        deliver()
-        if inbox.count >= Self.mostUnread.messages || inbox.bytes >= Self.mostUnread.bytes { stream.wantsInput = false }
+        if inbox.count < Self.mostUnread.messages && inbox.bytes < Self.mostUnread.bytes { return deliver() }
+        // A peer that floods us leaves the others on this loop their turn.
+        stream.wantsInput = false
+        deliverSoon()
       } catch {
         let closure = Closure(code: error.code, reason: error.what, isClean: false)
         end(closure, farewell: .close(error.code, error.what))

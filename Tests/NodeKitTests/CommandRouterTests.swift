@@ -241,20 +241,69 @@ extension InvokeOutcome {
     }
   }
 
-  @Test("a caller that goes away takes its invoke with it")
-  func callerGoes() async {
+  @Test("a caller that goes away takes its invoke with it", arguments: [false, true])
+  func callerGoes(isUnderWay: Bool) async {
+    let started = Lock(false)
     let cancelled = Lock(false)
     let sleeper = ScriptedModule.echo { _ throws(CommandError) in
+      started.withLock { $0 = true }
       try? await Task.sleep(for: .seconds(3600))
       cancelled.withLock { $0 = Task.isCancelled }
       return .none
     }
     await Bench.with([sleeper]) { bench in
       let caller = Task { await bench.ask("echo.tell") }
+      if isUnderWay { #expect(await eventually { started.withLock { $0 } }) }
       caller.cancel()
       #expect(await caller.value.message == "UNAVAILABLE: node invoke cancelled")
+      #expect(await bench.router.unanswered == 0)
+      if isUnderWay { #expect(await eventually { cancelled.withLock { $0 } }) }
     }
-    _ = cancelled
+  }
+
+  @Test("who does not wait is told of the outcome once, on the loop, however it comes about")
+  func answered() async throws {
+    let isOver = Lock(false)
+    let module = ScriptedModule.echo { invocation throws(CommandError) in
+      if invocation.command == "echo.tell" { return .none }
+      while !isOver.withLock({ $0 }) && !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+      return .none
+    }
+    try await Bench.with([module, ScriptedModule.camera()]) { bench in
+      let told = Lock<[String: [String]]>([:])
+      func ask(_ id: String, _ command: String, timeoutMs: Int64 = 0, key: String? = nil) async {
+        let request = InvokeRequest(
+          id: id, nodeID: "n", command: command, paramsText: nil, timeoutMs: timeoutMs, idempotencyKey: key)
+        await bench.router.handle(request, from: .gateway("g"), payloadLimit: 1 << 20) { outcome in
+          bench.loop.checkIsolated()
+          told.withLock { $0[id, default: []].append(outcome.message ?? outcome.code) }
+        }
+      }
+      func isTold(_ id: String, _ what: String) async -> Bool {
+        await eventually { told.withLock { $0[id]?.first?.contains(what) ?? false } }
+      }
+      await ask("unknown", "no.such")
+      await ask("off", "camera.snap")
+      await ask("first", "echo.tell", key: "k")
+      #expect(await isTold("first", "ok"))
+      await ask("repeat", "echo.tell", key: "k")
+      await ask("late", "echo.say", timeoutMs: 10)
+      await ask("cancelled", "echo.say", timeoutMs: 60_000)
+      await bench.router.cancel("cancelled")
+      await ask("stopped", "echo.say", timeoutMs: 60_000)
+      #expect(await isTold("late", "timed out"))
+      await bench.router.stop()
+      await ask("after", "echo.tell")
+      #expect(await isTold("unknown", "unknown command"))
+      #expect(await isTold("off", "CAMERA_DISABLED"))
+      #expect(await isTold("repeat", "ok"))
+      #expect(await isTold("cancelled", "node invoke cancelled"))
+      #expect(await isTold("stopped", "the node is stopping"))
+      #expect(await isTold("after", "the node is stopping"))
+      isOver.withLock { $0 = true }
+      #expect(told.withLock { $0.values.allSatisfy { $0.count == 1 } })
+      #expect(try await bench.audit.read(last: 20).count == 8)
+    }
   }
 
   @Test("a repeat while the first still runs waits for it and gets the same; the module ran once")
