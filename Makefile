@@ -64,17 +64,21 @@ test-hangs: packages-run packages-test toolchain ## what the voice does when its
 room: packages-run packages-test toolchain ## one room's suite and only what it stands on (ROOM=Speech): quick while working on it
 	TALKNODE_ROOMS="$(ROOM)Tests" $(SWIFT) test --scratch-path .build/room --disable-xctest -j $(JOBS)
 
-build: $(RELEASE) ## the program as it is installed: .build/release/talknode
+build: packages-run $(RELEASE) ## the program as it is installed: .build/release/talknode
 
 $(RELEASE): $(SOURCES) | packages-build toolchain
 	$(SWIFT) build $(RELEASE_FLAGS) --product talknode
 	$(SWIFT) build $(RELEASE_FLAGS) --product talknode-encoder
 	@touch $@
 
-install: $(RELEASE) ## install program, user unit, manual, completions and sample configuration (PREFIX=/usr/local, DESTDIR=)
+# Under sudo the toolchain is often not on PATH: what was built is installed then as it is.
+install: $(if $(shell command -v $(SWIFT)),$(RELEASE)) ## install program, user unit, manual, completions and sample configuration (PREFIX=/usr/local, DESTDIR=)
+	@[ -x $(RELEASE) ] || { echo "Nothing is built yet. First: make build"; exit 69; }
 	install -D -m 755 $(RELEASE) "$(DESTDIR)$(PREFIX)/bin/talknode"
 	install -D -m 755 $(ENCODER) "$(DESTDIR)$(PREFIX)/libexec/talknode/talknode-encoder"
 	install -D -m 644 config/talknode.toml "$(DESTDIR)$(PREFIX)/share/talknode/talknode.toml"
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/recipes" config/recipes/*.toml config/recipes/README.md
+	install -m 755 -t "$(DESTDIR)$(PREFIX)/share/talknode/recipes" config/recipes/faster-whisper-helper
 	install -d "$(DESTDIR)$(PREFIX)/share/talknode/samples"
 	cp -r samples/speech samples/location samples/health "$(DESTDIR)$(PREFIX)/share/talknode/samples/"
 	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/talknode/samples/camera" samples/camera/room.mjpeg

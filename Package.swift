@@ -150,7 +150,7 @@ if Context.environment["TALKNODE_FUZZ"] != nil {
     .executableTarget(
       name: "talknode-fuzz",
       dependencies: [
-        "LocationModule", "Conversation", "Camera", "EncoderProtocol", "Location", "Health", "GatewayClient",
+        "LocationModule", "Conversation", "Camera", "EncoderProtocol", "Location", "Health", "Speech", "GatewayClient",
         "GatewayProtocol", "Transport", "Configuration", "System",
       ],
       path: "Tests/Fuzz", exclude: ["Corpus", "run"],

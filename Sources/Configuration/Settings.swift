@@ -32,6 +32,15 @@ public struct Settings: Sendable {
       section.all(in: self).flatMap { $0.settings.map { ($0, $0.value(self)) } }
     }
   }
+
+  /// The names (`section.setting`) of what holds here and not there, or the other way round, in order.
+  public func differences(from other: Settings) -> [String] {
+    func table(_ settings: Settings) -> [String: SettingValue?] {
+      Dictionary(settings.values.map { ("\($0.setting.section).\($0.setting.name)", $0.value) }) { $1 }
+    }
+    let (here, there) = (table(self), table(other))
+    return Set(here.keys).union(there.keys).filter { here[$0] != there[$0] }.sorted()
+  }
 }
 
 /// A section, whatever its type.

@@ -62,7 +62,7 @@ public actor TranscriberSet {
     }
     if choice == .auto || choice == .command {
       let absent = SpeechAvailability.absent(
-        reason: "No command is set.", remedy: "Set [talk] command: config/recipes has ready ones for whisper.")
+        reason: "No command is set.", remedy: "Set [talk] command: share/talknode/recipes has ready ones for whisper.")
       findings.append(Finding(name: "command", availability: await command?.availability() ?? absent))
     }
     if choice == .auto || choice == .pocketsphinx {

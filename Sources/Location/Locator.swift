@@ -81,7 +81,8 @@ public final class Locator: Sendable {
     case .fixed:
       guard let fixed = options.fixed else {
         throw LocationError(
-          .unavailable, "The settings name no fixed position.", remedy: "Set location.latitude and location.longitude.")
+          .unavailable, "The settings name no fixed position.",
+          remedy: "Set fixed in [location]: fixed = \"52.3700, 4.8950\".")
       }
       return fixed.fix(receivedAt: Monotonic.now(), receivedMs: WallClock.milliseconds())
     }

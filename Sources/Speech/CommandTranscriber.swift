@@ -61,13 +61,13 @@ public struct CommandTranscriber: Transcriber {
   static func notFound(_ program: String) -> SpeechAvailability {
     .absent(
       reason: "The transcriber's command \(program) is not installed.",
-      remedy: "Install it, or change transcriber.command; config/recipes has commands that work.")
+      remedy: "Install it, or change command in [talk]; share/talknode/recipes has commands that work.")
   }
 
   static func notStarted(_ error: SystemError) -> SpeechError {
     SpeechError(
       .invalidSetting, "The transcriber's command can't be run: \(error.reason).",
-      remedy: "Check transcriber.command; config/recipes has commands that work.")
+      remedy: "Check command in [talk]; share/talknode/recipes has commands that work.")
   }
 }
 

@@ -58,8 +58,8 @@ enum HelperRequest: Sendable, Equatable {
 }
 
 /// What a helper says.
-enum HelperMessage: Sendable, Equatable {
-  enum AudioForm: String, Sendable { case pcm, wav }
+package enum HelperMessage: Sendable, Equatable {
+  package enum AudioForm: String, Sendable { case pcm, wav }
   case ready(AudioForm, hasPartials: Bool)
   case partial(id: Int, String)
   case endpoint(id: Int, String)
@@ -71,7 +71,7 @@ enum HelperMessage: Sendable, Equatable {
   static let lineLimit = 256 << 10
 
   /// Nil for lines that are no message: helpers and their libraries also print other things.
-  init?(line: some Collection<UInt8>) {
+  package init?(line: some Collection<UInt8>) {
     guard let json = try? JSON(parsing: line, depth: 8), let type = json["type"]?.string else { return nil }
     let id = json["id"].flatMap { $0.string.flatMap { Int($0) } ?? $0.int.flatMap { Int(exactly: $0) } }
     let text = TranscriptText.clean(json["text"]?.string ?? "")

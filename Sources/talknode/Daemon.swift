@@ -80,7 +80,11 @@ struct Daemon: Sendable {
       return Log.error("The settings stay as they were. Mend the file, then send SIGHUP again.")
     }
     Context.configureLog(layers.settings, environment)
-    await node.apply(layers.settings)
+    let waiting = await node.apply(layers.settings)
     Log.info("The settings were read anew.")
+    if !waiting.isEmpty {
+      let names = waiting.joined(separator: ", ")
+      Log.warning("Counts after a restart: \(names). systemctl --user restart talknode")
+    }
   }
 }

@@ -28,6 +28,7 @@ actor Node {
   nonisolated let services: Services
   private let signs: UseSigns
   private var settings: Settings
+  private let atStart: Settings
   private var gateway: GatewayRecord?
   private var link: GatewayLink?
   private var linkStatus: LinkStatus?
@@ -53,6 +54,7 @@ actor Node {
     }
     self.instance = instance
     self.settings = settings
+    atStart = settings
     self.environment = environment
     self.loop = loop
     audit = AuditLog(path: instance.audit)
@@ -101,8 +103,9 @@ actor Node {
     observers = [:]
   }
 
-  /// Takes over settings that were read anew. The link is opened again only when it would say or do something else.
-  func apply(_ new: Settings) async {
+  /// Takes over settings that were read anew, as far as they need no new start, and names those that wait for one. The link is opened
+  /// again only when it would say or do something else.
+  func apply(_ new: Settings) async -> [String] {
     await takeTurn()
     defer { giveTurn() }
     let old = settings
@@ -116,7 +119,15 @@ actor Node {
     await reloadSwitches()
     let active = await registry.active()
     if isOther || gateway?.id != active?.id { await connect() } else { await link?.surfaceChanged() }
+    return new.differences(from: atStart).filter { name in
+      !Self.countAtOnce.contains(name) && !name.hasPrefix("signs.") && !name.hasPrefix("log.")
+    }
   }
+
+  /// Settings that `apply` takes over, beside `[signs]` and `[log]`.
+  private static let countAtOnce: Set<String> = [
+    "node.display_name", "gateway.headers", "location.round_to_meters", "talk.transcriber",
+  ]
 
   // MARK: Gateways
 

@@ -203,7 +203,7 @@ private let streaming: UInt32 = 0x400_0000
     var findings = CameraList.Findings()
     #expect(findings.absence.code == .noCamera)
     findings.needingLibcamera = ["/dev/video0"]
-    #expect(findings.absence.remedy?.contains("config/recipes") == true)
+    #expect(findings.absence.remedy?.contains("share/talknode/recipes") == true)
     findings.denied = ["/dev/null"]
     #expect(findings.absence.code == .notPermitted)
     // Also when there are others, for the one that was asked for.

@@ -149,6 +149,13 @@ import Transport
         await daemon.signal(SIGHUP)
         try await Task.sleep(for: .milliseconds(300))
         #expect(try await bed.status()["link"]?["node"] == since)
+        #expect(await !daemon.errorOutput.contains("after a restart"))
+        // What only a new start takes over is named.
+        try bed.folder.write(
+          "home/.config/talknode/config.toml",
+          "[node]\ndisplay_name = \"after\"\n[camera]\nwarm = 5\n[location]\nround_to_meters = 500\n")
+        await daemon.signal(SIGHUP)
+        #expect(await eventually { await daemon.errorOutput.contains("Counts after a restart: camera.warm. ") })
       }
     }
   }

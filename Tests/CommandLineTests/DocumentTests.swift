@@ -50,7 +50,19 @@ import Testing
     #expect(try block("commands", of: "README.md") == expected, "put this into README.md:\n\(expected)")
   }
 
-  @Test("ARCHITECTURE.md has a row for every room in the package, and no other")
+  @Test("each recipe is settings that are understood wholly")
+  func recipes() throws {
+    let recipes = Files.list(Self.project + "/config/recipes").filter { $0.hasSuffix(".toml") }
+    #expect(recipes.count >= 4)
+    for recipe in recipes {
+      let bytes = Array(try text("config/recipes/" + recipe).utf8)
+      let layers = LayeredSettings(text: bytes, named: recipe)
+      #expect(layers.problems == [], "\(recipe)")
+      #expect(!layers.settings.differences(from: Settings()).isEmpty, "\(recipe) sets nothing")
+    }
+  }
+
+  @Test("ARCHITECTURE.md has a row for every room in the package, in its order, and no other")
   func rooms() throws {
     func names(_ text: String, after mark: String, until end: Character) -> [String] {
       text.split(separator: "\n").compactMap { line in
@@ -61,6 +73,7 @@ import Testing
     let rooms = names(package, after: "    room(\"", until: "\"")
     let rows = names(try block("rooms", of: "ARCHITECTURE.md"), after: "| `", until: "`")
     #expect(Set(rows) == Set(rooms + ["talknode", "talknode-encoder"]))
+    #expect(rows.filter { rooms.contains($0) } == rooms)
   }
 }
 

@@ -20,6 +20,7 @@ let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
   "location": fuzzLocation,
   "recording": fuzzRecording,
   "setup-code": fuzzOffer,
+  "speech": fuzzSpeech,
   "talk-events": fuzzTalkEvents,
   "time-zone": fuzzTimeZone,
   "websocket": fuzzWebSocket,

@@ -126,7 +126,7 @@ extension CameraList.Findings {
     if let node = needingLibcamera.first {
       return CameraError(
         .noCamera, "The camera at \(node) needs libcamera, and no program that reads it is set.",
-        remedy: "Set [camera.source.NAME] as in config/recipes/raspberry-pi-camera.toml.")
+        remedy: "Set [camera.source.NAME] as in share/talknode/recipes/raspberry-pi-camera.toml.")
     }
     return CameraError(
       .noCamera, "This machine has no camera.", remedy: "Plug one in, or set [camera.source.NAME] in the settings.")

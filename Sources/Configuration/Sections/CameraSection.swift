@@ -48,7 +48,7 @@ public struct CameraSourceSection: SettingsSection {
   public static let name = "camera.source"
   public static let summary = """
     A camera that is no V4L2 device, under a name of your own: a program that writes JPEGs (for a Raspberry Pi's camera see \
-    config/recipes/raspberry-pi-camera.toml), or a recording.
+    share/talknode/recipes/raspberry-pi-camera.toml), or a recording.
     """
 
   public var command: [String]?

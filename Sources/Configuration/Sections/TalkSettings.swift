@@ -54,7 +54,7 @@ public struct TalkSettings: SettingsSection {
       example: ["whisper-cli", "-m", "model.bin", "-nt", "-np", "{wav}"],
       """
       A recogniser of your own: a program that is run once for each capture, with {wav} where the file's path belongs, or a \
-      helper that stays and speaks JSON lines. config/recipes has ready ones for whisper.
+      helper that stays and speaks JSON lines. share/talknode/recipes has ready ones for whisper.
       """),
     .list(
       "phrases", \.phrases, default: \.phrasesOrDefault, count: 1...500, of: "sentences",

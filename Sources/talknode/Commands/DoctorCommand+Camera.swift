@@ -24,7 +24,7 @@ extension DoctorCommand {
         findings.append(
           Finding(
             .note, "camera", "\(node) is a sensor that needs libcamera.",
-            remedy: "Set [camera.source.NAME] as in config/recipes/raspberry-pi-camera.toml."))
+            remedy: "Set [camera.source.NAME] as in share/talknode/recipes/raspberry-pi-camera.toml."))
       }
       if !found.devices.isEmpty { _ = try found.device(settings.camera.device, isPreference: true) }
     } catch {

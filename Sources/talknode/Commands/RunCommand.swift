@@ -10,7 +10,7 @@ enum RunCommand {
     notes: [
       """
       Stays in the foreground and writes its log to standard error. Under systemd it reports when it is ready and feeds the \
-      watchdog. SIGHUP reads the settings anew; SIGTERM and SIGINT end it.
+      watchdog. SIGHUP reads the settings anew and says which of them count after a restart only; SIGTERM and SIGINT end it.
       """,
       """
       With --gateway it pairs a first time without asking, for scripts: what is missing for an approval is in the log and in \
