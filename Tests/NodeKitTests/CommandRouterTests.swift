@@ -262,14 +262,14 @@ extension InvokeOutcome {
   }
 
   @Test("who does not wait is told of the outcome once, on the loop, however it comes about")
-  func answered() async throws {
+  func answered() async {
     let isOver = Lock(false)
     let module = ScriptedModule.echo { invocation throws(CommandError) in
       if invocation.command == "echo.tell" { return .none }
       while !isOver.withLock({ $0 }) && !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
       return .none
     }
-    try await Bench.with([module, ScriptedModule.camera()]) { bench in
+    await Bench.with([module, ScriptedModule.camera()]) { bench in
       let told = Lock<[String: [String]]>([:])
       func ask(_ id: String, _ command: String, timeoutMs: Int64 = 0, key: String? = nil) async {
         let request = InvokeRequest(
@@ -302,7 +302,7 @@ extension InvokeOutcome {
       #expect(await isTold("after", "the node is stopping"))
       isOver.withLock { $0 = true }
       #expect(told.withLock { $0.values.allSatisfy { $0.count == 1 } })
-      #expect(try await bench.audit.read(last: 20).count == 8)
+      #expect((try? await bench.audit.read(last: 20))?.count == 8)
     }
   }
 
