@@ -91,6 +91,23 @@ struct PulseFailureTests {
     await sound.close()
   }
 
+  @Test("a quiet room is not silence: its microphone is left open, and the first word is whole")
+  func quietRoom() async throws {
+    let server = try await TestServer()
+    let room = try await RoomTone(at: server.address)
+    let sound = server.system()
+    let lease = try await sound.microphone.lease(for: "a test")
+    let listener = Listener(try await lease.capture())
+    try await eventually("two seconds of a quiet room") { listener.now.count > 2 * 16_000 }
+    await room.end()
+    await lease.release()
+    let heard = await listener.whole()
+    #expect(heard.comings.isEmpty, "\(heard.comings)")
+    #expect(heard.nonZero > 16_000)
+    #expect(Level(heard.samples).peak < 0.001)
+    await sound.close()
+  }
+
   @Test("what a speaker plays is silent while it plays nothing: its monitor is left open, and not a sample is lost")
   func silentMonitor() async throws {
     let server = try await TestServer()

@@ -32,6 +32,7 @@ struct Booth: Sendable {
     let folder = TemporaryFolder()
     let server = try PrivateSoundServer(folder: folder("sound"))
     try await server.start()
+    let room = try await RoomTone(at: server.address)
     do {
       try await withHouse {
         offer(&$0.talk)
@@ -52,9 +53,11 @@ struct Booth: Sendable {
         await talk.close()
       }
     } catch {
+      await room.end()
       await server.stop()
       throw error
     }
+    await room.end()
     await server.stop()
   }
 

@@ -22,13 +22,18 @@ struct TalkDemonstration: Demonstration {
     }
     let sentences = text.split(separator: "\n").map(\.trimmed).filter { !$0.isEmpty && !$0.hasPrefix("#") }
     let server: PrivateSoundServer
+    let room: RoomTone
     do throws(AudioError) {
       server = try PrivateSoundServer(folder: stage.folder + "/sound")
       try await server.start()
+      room = try await RoomTone(at: server.address)
     } catch {
       throw Skip(reason: error.summary, remedy: error.remedy ?? "sudo apt-get install pulseaudio")
     }
-    await stage.atEnd { await server.stop() }
+    await stage.atEnd {
+      await room.end()
+      await server.stop()
+    }
     let scene: TalkScene
     let recogniser: Subprocess.Command
     do {
