@@ -110,7 +110,9 @@ final class Bed: Sendable {
   func status(state: String = "state") async throws -> JSON { try await run(["status", "--json"], state: state).json }
 
   func becomesReady(state: String = "state") async throws -> Bool {
-    try await eventually(within: .seconds(20)) { try await status(state: state)["ready"] == true }
+    if try await eventually(within: .seconds(20), { try await status(state: state)["ready"] == true }) { return true }
+    print("not ready: \(try await status(state: state).text)")
+    return false
   }
 }
 
