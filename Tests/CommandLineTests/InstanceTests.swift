@@ -55,6 +55,28 @@ import Testing
     _ = try StateLock(instance)
   }
 
+  @Test("a daemon that is refused closes nobody else's descriptor")
+  func refusedLock() throws {
+    let folder = TemporaryFolder()
+    let instance = Instance(state: folder.path, environment: environment())
+    let first = try StateLock(instance)
+    let (isOver, lost, hasEnded) = (Lock(false), Lock(0), Lock(false))
+    let isStarted = startThread(name: "others") {
+      while !isOver.withLock({ $0 }) {
+        let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        for _ in 0..<20 { if fcntl(descriptor, F_GETFD) < 0 { lost.withLock { $0 += 1 } } }
+        close(descriptor)
+      }
+      hasEnded.withLock { $0 = true }
+    }
+    #expect(isStarted)
+    for _ in 0..<2000 { #expect(throws: Failure.self) { try StateLock(instance) } }
+    isOver.withLock { $0 = true }
+    while !hasEnded.withLock({ $0 }) { sched_yield() }
+    #expect(lost.withLock { $0 } == 0)
+    withExtendedLifetime(first) {}
+  }
+
   @Test("a lock file that is damaged names nobody")
   func damaged() throws {
     let folder = TemporaryFolder()

@@ -44,7 +44,7 @@ final class PulseLoop: SerialExecutor, @unchecked Sendable {
     let started = source != nil && startThread(name: "pulse") { [self] in run() }
     if !started {
       pulse.pa_mainloop_free(mainloop)
-      close(wakeDescriptor)
+      // `deinit` closes the descriptor: all is set.
       throw AudioError(.serverUnavailable, "libpulse did not start: no thread left.")
     }
   }

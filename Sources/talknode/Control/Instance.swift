@@ -84,8 +84,8 @@ final class StateLock: Sendable {
         "STATE_UNUSABLE", "The state folder can't be used.", cause: "open \(file): \(reason)",
         remedy: "talknode --help shows --state DIR, for another folder", exit: .cantCreate)
     }
+    // From here on what is thrown goes through `deinit`, which closes it: closing it here too would close whose number it is by then.
     if flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-      close(descriptor)
       let pid = instance.lastDaemon.map { " (pid \($0.pid))" } ?? ""
       throw Failure(
         "ALREADY_RUNNING", "talknode is already running on this state folder\(pid).",
@@ -96,10 +96,9 @@ final class StateLock: Sendable {
       if ftruncate(descriptor, 0) != 0 { throw SystemError("truncate \(file)", code: errno) }
       try Files.write(text, to: descriptor, named: file)
     } catch {
-      close(descriptor)
       throw Failure("STATE_UNUSABLE", "The state folder can't be written.", cause: "\(error)", exit: .ioError)
     }
   }
 
-  deinit { close(descriptor) }
+  deinit { if descriptor >= 0 { close(descriptor) } }
 }
