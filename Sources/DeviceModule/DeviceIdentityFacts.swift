@@ -1,17 +1,17 @@
 import GatewayProtocol
 import System
 
-/// What does not change while the program runs: `device.info` (node-commands §9.1). Read once, at the first call.
+/// What does not change while the program runs, but for the name that a person may change: `device.info` (node-commands §9.1). Read
+/// once, at the first call.
 final class DeviceIdentityFacts: Sendable {
-  private let deviceName: String
   private let version: String
   private let build: String
   private let locale: String?
   private let machine: MachineFiles
-  private let text = Lock<[UInt8]?>(nil)
+  private let known: Lock<(deviceName: String, text: [UInt8]?)>
 
   init(deviceName: String, version: String, build: String, locale: String?, machine: MachineFiles) {
-    self.deviceName = deviceName
+    known = Lock((deviceName, nil))
     self.version = version
     self.build = build
     self.locale = locale
@@ -20,13 +20,16 @@ final class DeviceIdentityFacts: Sendable {
 
   /// The payload. All members are strings, and none is missing.
   var encoded: [UInt8] {
-    if let known = text.withLock({ $0 }) { return known }
-    let read = json.encoded()
-    text.withLock { $0 = read }
+    let (deviceName, text) = known.withLock { $0 }
+    if let text { return text }
+    let read = json(deviceName).encoded()
+    known.withLock { if $0.deviceName == deviceName { $0.text = read } }
     return read
   }
 
-  var json: JSON {
+  func rename(_ deviceName: String) { known.withLock { $0 = (deviceName, nil) } }
+
+  private func json(_ deviceName: String) -> JSON {
     [
       "deviceName": .string(deviceName), "modelIdentifier": .string(model), "systemName": "Linux",
       "systemVersion": .string(systemVersion), "appVersion": .string(version), "appBuild": .string(build),

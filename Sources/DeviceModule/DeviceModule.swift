@@ -58,6 +58,9 @@ public struct DeviceModule: CapabilityModule {
     permissions = PermissionFacts(machine: machine, switches: switches, consents: consents)
   }
 
+  /// Takes over another name.
+  public func rename(_ deviceName: String) { identity.rename(deviceName) }
+
   /// What this machine is, for example `Raspberry Pi 4 Model B Rev 1.4`; at least its processor family.
   public var modelIdentifier: String { identity.model }
   /// The user's language, for example `de-AT`.

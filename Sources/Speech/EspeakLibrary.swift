@@ -45,8 +45,11 @@ final class EspeakLibrary: @unchecked Sendable {
       defer { isTaken = true }
       return !isTaken
     }
-    return isFree
-      ? try EspeakLibrary(handle: handle, isPrivate: false, descriptor: -1) : try privateCopy(of: handle)
+    if !isFree { return try privateCopy(of: handle) }
+    do throws(SpeechError) { return try EspeakLibrary(handle: handle, isPrivate: false, descriptor: -1) } catch {
+      isSharedTaken.withLock { $0 = false }
+      throw error
+    }
   }
 
   /// Gives the instance back after its thread has left it for good. An instance in which a thread hangs is never given back.
@@ -81,6 +84,12 @@ final class EspeakLibrary: @unchecked Sendable {
       _ = Glibc.close(descriptor)
       throw failure(reason)
     }
-    return try EspeakLibrary(handle: copy, isPrivate: true, descriptor: descriptor)
+    do throws(SpeechError) {
+      return try EspeakLibrary(handle: copy, isPrivate: true, descriptor: descriptor)
+    } catch {
+      dlclose(copy)
+      _ = Glibc.close(descriptor)
+      throw error
+    }
   }
 }

@@ -100,8 +100,8 @@ actor HelperTranscriber: Transcriber {
     case .send(let request): send(request)
     case .arm(let limit):
       disarm()
-      timer = loop.after(limit) { [unowned self] in
-        self.assumeIsolated {
+      timer = loop.after(limit) { [weak self] in
+        self?.assumeIsolated {
           $0.timer = nil
           $0.on(.deadline)
         }

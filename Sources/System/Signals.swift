@@ -33,7 +33,7 @@ public actor Signals {
   /// Begins the reading.
   public func start() {
     if token == nil {
-      token = loop.watch(readEnd, .readable) { [unowned self] _ in self.assumeIsolated { $0.read() } }
+      token = loop.watch(readEnd, .readable) { [weak self] _ in self?.assumeIsolated { $0.read() } }
     }
   }
 

@@ -83,6 +83,8 @@ public actor Subprocess {
 
   // Nothing is watched any more, or the watches would hold it; of an output that nobody read, the pipe is left.
   deinit {
+    // The loop ended before the program.
+    if exit == nil { close(processDescriptor) }
     for pipe in [input, output, errors] where pipe.isOpen { close(pipe.descriptor) }
   }
 

@@ -93,7 +93,7 @@ public actor KeyTrigger {
       return Log.warning("Keyboards plugged in later will not be seen: no inotify descriptor is left.")
     }
     inotify_add_watch(descriptor, folder, UInt32(IN_CREATE | IN_ATTRIB | IN_DELETE))
-    let token = loop.watch(descriptor, .readable) { [unowned self] _ in self.assumeIsolated { $0.folderChanged() } }
+    let token = loop.watch(descriptor, .readable) { [weak self] _ in self?.assumeIsolated { $0.folderChanged() } }
     notify = (descriptor, token)
   }
 
@@ -103,8 +103,8 @@ public actor KeyTrigger {
     while read(notify.descriptor, &bytes, bytes.count) > 0 {}
     // udev sets a new node's permissions a moment after it is made; IN_ATTRIB tells, this collects the burst.
     if rescan == nil {
-      rescan = loop.after(.milliseconds(100)) { [unowned self] in
-        self.assumeIsolated {
+      rescan = loop.after(.milliseconds(100)) { [weak self] in
+        self?.assumeIsolated {
           $0.rescan = nil
           $0.scan()
         }
@@ -133,7 +133,7 @@ public actor KeyTrigger {
     }
     guard keyboard.has(options.key) else { return }
     if let wanted = options.device, !isNamed, !keyboard.name.lowercased().contains(wanted.lowercased()) { return }
-    let token = loop.watch(keyboard.descriptor, .readable) { [unowned self] _ in self.assumeIsolated { $0.ready(path) }
+    let token = loop.watch(keyboard.descriptor, .readable) { [weak self] _ in self?.assumeIsolated { $0.ready(path) }
     }
     keyboards[path] = Watched(keyboard: keyboard, token: token, key: TalkKey(tapThreshold: options.tapThreshold))
     Log.info("\(options.key) of \(keyboard.name) talks.")
@@ -194,7 +194,7 @@ public actor KeyTrigger {
         if let timer = watched.stuckTimer { loop.cancel(timer) }
         watched.stuckTimer = nil
       case .startStuckTimer(let limit):
-        watched.stuckTimer = loop.after(limit) { [unowned self] in self.assumeIsolated { $0.checkStuck(path) } }
+        watched.stuckTimer = loop.after(limit) { [weak self] in self?.assumeIsolated { $0.checkStuck(path) } }
       }
     }
     keyboards[path] = watched

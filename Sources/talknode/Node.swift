@@ -111,6 +111,7 @@ actor Node {
     let old = settings
     settings = new
     signs.choose(new.signs)
+    for case let device as DeviceModule in router.modules { device.rename(new.node.displayNameOrDefault) }
     services.location.choose(LocationModule.Privacy(new.location))
     await services.talk.transcribers.choose(TalkOptions.TranscriberChoice(new.talk.transcriberOrDefault))
     let isOther =

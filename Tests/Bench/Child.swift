@@ -41,7 +41,11 @@ final class Child: @unchecked Sendable {
     output = pipe[0]
     id = code.1
     if pipe[1] >= 0 { close(pipe[1]) }
-    guard code.0 == 0 else { throw BenchError("\(program) can't be started: \(String(cString: strerror(code.0)))") }
+    guard code.0 == 0 else {
+      // `deinit` comes next, and there is no process to end: the signal would go to this one's whole group.
+      hasEnded.withLock { $0 = true }
+      throw BenchError("\(program) can't be started: \(String(cString: strerror(code.0)))")
+    }
   }
 
   deinit {

@@ -142,6 +142,7 @@ import Transport
         await daemon.signal(SIGHUP)
         #expect(try await eventually { try await bed.status()["displayName"] == "after" })
         #expect(try await bed.becomesReady())
+        #expect(try await bed.run(["invoke", "device.info"]).json["deviceName"] == "after")
         // What is read and says the same disturbs nobody: results under way would be lost.
         let since = try await bed.status()["link"]?["node"]
         try bed.folder.write(

@@ -189,13 +189,25 @@ final class ScriptedGpsd: Sendable {
     _ = startThread(name: "scripted gpsd") { [self] in
       while true {
         let client = accept(descriptor, nil, nil)
-        if client < 0 { return }
+        if client < 0 {
+          // Only the end shuts it down; short of descriptors, for one, it goes on.
+          if errno != EINVAL {
+            usleep(1000)
+            continue
+          }
+          // Closed here and not by `stop`, after which the number may be somebody else's.
+          close(descriptor)
+          return
+        }
         let (number, isEnding) = state.withLock { state in
           state.connections += 1
           state.open.append(client)
           return (state.connections, state.isEnding)
         }
-        if isEnding { return }
+        if isEnding {
+          shutdown(client, Int32(SHUT_RDWR))
+          continue
+        }
         _ = startThread(name: "scripted client") { [self] in
           play(scripts[min(number, scripts.count) - 1], to: client)
         }
@@ -209,7 +221,6 @@ final class ScriptedGpsd: Sendable {
       for client in state.open { shutdown(client, Int32(SHUT_RDWR)) }
     }
     shutdown(descriptor, Int32(SHUT_RDWR))
-    close(descriptor)
   }
 
   private func play(_ script: [Step], to client: Int32) {

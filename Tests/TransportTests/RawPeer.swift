@@ -170,6 +170,11 @@ final class RawServer: Sendable {
       while true {
         let connection = accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
         if connection < 0 {
+          // Only the end shuts it down; short of descriptors, for one, it goes on.
+          if errno != EINVAL {
+            usleep(1000)
+            continue
+          }
           close(descriptor)
           return
         }

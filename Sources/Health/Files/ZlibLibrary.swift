@@ -49,10 +49,8 @@ final class InflateInput: ByteInput {
     // -15: no header of zlib's own, as in zip files.
     let code = functions.inflateInit2_(
       stream, -15, functions.zlibVersion(), Int32(MemoryLayout<z_stream>.size))
-    if code != Z_OK {
-      stream.deallocate()
-      throw HealthError(.unreadable, "zlib does not start (\(code)).")
-    }
+    // `deinit` frees the stream: all is set.
+    if code != Z_OK { throw HealthError(.unreadable, "zlib does not start (\(code)).") }
   }
 
   deinit {
