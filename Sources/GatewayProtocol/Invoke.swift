@@ -63,7 +63,9 @@ public struct InvokeRequest: Sendable, Equatable {
     let name = String(decoding: command.utf8.prefix(Self.mostBytes), as: UTF8.self)
     let isPlain = name.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     // Names are shown to people: line ends and what moves a terminal's cursor are not part of any.
-    self.command = isPlain ? name : name.split(whereSeparator: Self.isBlank).joined(separator: " ")
+    let shown = isPlain ? name : name.split(whereSeparator: Self.isBlank).joined(separator: " ")
+    if shown.isEmpty { return nil }
+    self.command = shown
     if let text = payload?["paramsJSON"]?.string {
       paramsText = Array(text.utf8)
     } else {

@@ -49,6 +49,8 @@ struct Address: Sendable, Equatable {
 
   /// The 4 or 16 bytes of an address in text, an IPv6 zone left out; nil when it is a name.
   static func bytes(of host: String) -> [UInt8]? {
+    // C would read up to a zero byte and overlook the rest.
+    if host.utf8.contains(0) { return nil }
     var four = in_addr()
     if inet_pton(AF_INET, host, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
     var six = in6_addr()

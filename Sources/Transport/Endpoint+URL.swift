@@ -46,7 +46,8 @@ extension Endpoint {
   private static func sixth(_ text: Substring) -> String? {
     let parts = text.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
     var address = in6_addr()
-    guard text.contains(":"), inet_pton(AF_INET6, String(parts[0]), &address) == 1 else { return nil }
+    guard text.contains(":"), !text.utf8.contains(0), inet_pton(AF_INET6, String(parts[0]), &address) == 1
+    else { return nil }
     var out = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
     guard inet_ntop(AF_INET6, &address, &out, socklen_t(out.count)) != nil else { return nil }
     let canonical = String(decoding: out.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)

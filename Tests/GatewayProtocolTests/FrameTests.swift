@@ -58,6 +58,7 @@ struct FrameTests {
       InvokeRequest(payload: ["id": "i", "nodeId": "n", "command": "c", "params": ["b": 2]])?.paramsText
         == Array("{\"b\":2}".utf8))
     #expect(InvokeRequest(payload: ["id": "i", "nodeId": "n", "command": "c", "timeoutMs": -5])?.timeoutMs == 0)
+    #expect(InvokeRequest(payload: ["id": "i", "nodeId": "n", "command": "\u{7F}\u{7F}"]) == nil)
     #expect(
       InvokeRequest(payload: ["id": "i", "nodeId": "n", "command": "c", "timeoutMs": 1e300])?.timeoutMs == 2_147_483_647
     )

@@ -33,7 +33,7 @@ struct EndpointTests {
       "ws://::1",
       "ws://[1.2.3.4]", "ws://[::g]", "ws://[fe80::1%25]", "ws://1.2.3", "ws://1.2.3.256", "ws://0x7f000001.1",
       "ws://a..b",
-      "ws://-a", "ws://a-", " ws://a", "ws://a%00b",
+      "ws://-a", "ws://a-", " ws://a", "ws://a%00b", "ws://1.2.3.4\0.5", "ws://[::1\0]", "ws://a\0b",
     ])
   func refused(url: String) {
     #expect(Endpoint(url: url) == nil)
