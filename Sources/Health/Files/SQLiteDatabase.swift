@@ -64,7 +64,8 @@ final class SQLiteDatabase {
   /// it, into a folder that is perhaps carried to a phone.
   private static func isAtRest(_ path: String) -> Bool {
     guard let file = try? OpenFile(path), let head = try? file.bytes(at: 0, count: 20) else { return false }
-    return head[18] == 2 && !Files.exists(path + "-wal")
+    // The versions for writing and for reading (SQLite's file format, §1.3): the one that is looked at is the second.
+    return (head[18] == 2 || head[19] == 2) && !Files.exists(path + "-wal")
   }
 
   deinit { close() }
